@@ -156,7 +156,7 @@ def measured(
     """Seconds of one frame with features; of its model in NumPy, as served, as a graph; in a batch; of the library."""
     view = cell.views[0]
     frame, past = busy_frame(view)
-    row = allocator.front.row(glance(frame, past, mode=view.mode))
+    row = allocator.feature_set.row(glance(frame, past, mode=view.mode))
     whole_s = seconds(lambda: allocator.score_frame(glance(frame, past, mode=view.mode)), calls, rounds)
     model_s = seconds(lambda: [head.predict_row(row) for head in allocator.heads], calls, rounds)
     served_s = seconds(lambda: allocator.score_row(row), calls, rounds)

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from deepval.allocators import RECIPES
 from deepval.allocators.allocator import SIGNALS
-from deepval.allocators.recipes import RECIPES
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError, InputWarning

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from deepval.allocators import RECIPES
 from deepval.allocators.allocator import SIGNALS
-from deepval.allocators.recipes import RECIPES
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.errors import InputError, InputWarning

@@ -5,7 +5,7 @@ Run: python tools/make_feature_table.py
 
 from pathlib import Path
 
-from deepval.allocators.fronts import MEMORY_FEATURES
+from deepval.allocators.feature_sets import MEMORY_FEATURES
 from deepval.features import table, tracked
 from deepval.features.table import FEATURES, markdown
 from deepval.features.tracked import TRACKED_FEATURES

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from deepval.cells import sources
-from deepval.cells.sighting import sighting
 from deepval.cells.spec import CellSpec, specs
+from deepval.cells.unit import unit_data
 from deepval.datasets import open_dataset
 from deepval.paper.analyses.judged import count_matched_point
 from deepval.perception.placing.track_placing import Tracks
@@ -66,7 +66,7 @@ def observed_tracks(
     placing = placing or Tracks()
     count = {mode: np.zeros((4, len(bands_m) + 1), dtype=int) for mode in spec.order}
     for unit in spec.units if units is None else units:
-        seen = sighting(spec, unit)
+        seen = unit_data(spec, unit)
         away_m = np.linalg.norm(seen.truth.objects.corners_m.mean(axis=1), axis=1)
         for mode, used in seen.used.items():
             found = placing.observation(used, seen.scene, seen.truth)

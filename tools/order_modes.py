@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from deepval.cells.sighting import used_of
+from deepval.cells.sources import read_specification
 from deepval.cells.spec import CellSpec, ModeSpec
-from deepval.cells.spec_files import read_specification
+from deepval.cells.unit import used_detections
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
 from deepval.perception.reported.matching import matching
@@ -61,7 +61,7 @@ def quality(spec: CellSpec, mode: ModeSpec) -> Quality:
     for unit in spec.roles.train:
         scene, truth = spec.source.read_unit(unit)
         report = mode.reader.detections(scene, truth)
-        used = used_of(mode, report.where(np.isin(report.cls, mode.classes)))
+        used = used_detections(mode, report.where(np.isin(report.cls, mode.classes)))
         found = matching(used, truth)
         missed = found.missed & np.isin(super_class(truth.cls), mine)
         counts += [np.count_nonzero(marks) for marks in (found.partner >= 0, found.false_positive, missed)]

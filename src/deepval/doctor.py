@@ -16,7 +16,7 @@ from typing import Any
 
 from deepval.allocators.allocator import FORMAT as ALLOCATOR
 from deepval.allocators.allocator import check_hash
-from deepval.cells.case import LEDGER, openings
+from deepval.cells.evaluation_data import LEDGER, openings
 from deepval.errors import InputError, InputWarning, reports_machine
 from deepval.files import reading
 from deepval.files.canonical import (
@@ -205,7 +205,7 @@ def _check_manifest(folder: Path, checkup: Checkup) -> set[str]:
         checkup.count("planner")
         for name in ("weights", "masks"):
             checkup.whole(
-                folder / f"{name}.npz", content.get(f"{name}_sha256"), f"deepval planner train --out {folder}"
+                folder / f"{name}.npz", content.get(f"{name}_sha256"), f"deepval train-planner --out {folder}"
             )
         return {"weights.npz", "masks.npz"}
     checkup.wrong(path, "must be the manifest of something that deepval wrote; it is none", "the command that wrote it")

@@ -19,9 +19,10 @@ from allocator_worlds import (
     pair_cell,
     reporting,
 )
-from deepval.allocators import FRONTS, RECIPES, Router
+from deepval.allocators import FEATURE_SETS, RECIPES
 from deepval.allocators.allocator import SIGNALS, unseen
-from deepval.allocators.learned import Learned
+from deepval.allocators.router import Router
+from deepval.allocators.row_allocator import Learned
 from deepval.cells.fitting import calibration_scores, fit_on, score_on
 from deepval.diagnostics import DIAGNOSTICS
 from deepval.errors import InputError, InputWarning
@@ -223,7 +224,7 @@ def two_looks(part):
     return found
 
 
-READ = {name: SIGNALS[name].uses if name in SIGNALS else FRONTS[RECIPES[name].front].uses for name in NAMES}
+READ = {name: SIGNALS[name].uses if name in SIGNALS else FEATURE_SETS[RECIPES[name].feature_set].uses for name in NAMES}
 UNDECLARED = [(name, part) for name in NAMES for part in PARTS if part not in READ[name]]
 
 
@@ -238,14 +239,14 @@ def test_what_is_not_declared_is_not_read(name, part):
 
 
 DECLARED = [(name, part) for name in SIGNALS for part in sorted(SIGNALS[name].uses)]
-DECLARED += [(name, part) for name in FRONTS for part in sorted(FRONTS[name].uses)]
+DECLARED += [(name, part) for name in FEATURE_SETS for part in sorted(FEATURE_SETS[name].uses)]
 
 
 @pytest.mark.parametrize(("name", "part"), DECLARED)
 def test_what_is_declared_is_read(name, part):
-    read = SIGNALS[name].score_frame if name in SIGNALS else FRONTS[name].row
-    whole = SIGNALS[name].score if name in SIGNALS else FRONTS[name].rows
-    uses = SIGNALS[name].uses if name in SIGNALS else FRONTS[name].uses
+    read = SIGNALS[name].score_frame if name in SIGNALS else FEATURE_SETS[name].row
+    whole = SIGNALS[name].score if name in SIGNALS else FEATURE_SETS[name].rows
+    uses = SIGNALS[name].uses if name in SIGNALS else FEATURE_SETS[name].uses
     looks = [look for look in two_looks(part) if unseen(uses, look[0].view.mode) is None]
     changes = [
         whole(sight).tobytes() != np.array([read(seen) for seen in glances]).tobytes() for sight, _, glances in looks
@@ -345,7 +346,7 @@ def test_a_learned_allocator_needs_the_models_of_its_rule():
     with pytest.raises(InputError, match="'difference' needs 2 models; found 1"):
         replace(ridge, rule="difference")
     with pytest.raises(InputError, match="must take the 65 columns of 'cheap'"):
-        Learned("mine", FRONTS["cheap"], learned("router-mlp-value").heads, "value", ridge.training)
+        Learned("mine", FEATURE_SETS["cheap"], learned("router-mlp-value").heads, "value", ridge.training)
 
 
 COSTS = {

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator_worlds import LEARNED, ladder_cell, learned
-from deepval.allocators import learned as serving
 from deepval.allocators import onnx_graph
+from deepval.allocators import row_allocator as serving
 from deepval.allocators.models import Trees
 from deepval.allocators.models.model import linked, linked_one
 from deepval.allocators.onnx_graph import exported, onnx_of
@@ -32,9 +32,9 @@ def test_every_recipe_is_exported_and_scores_as_ours(name):
     graph = onnx.load_from_string(found.graph)
     onnx.checker.check_model(graph, full_check=False)
     told = {item.key: item.value for item in graph.metadata_props}
-    assert json.loads(told["deepval.columns"]) == list(made.front.columns)
+    assert json.loads(told["deepval.columns"]) == list(made.feature_set.columns)
     assert json.loads(told["deepval.modes"]) == list(made.modes)
-    assert (told["deepval.allocator"], told["deepval.front"]) == (made.name, made.front.name)
+    assert (told["deepval.allocator"], told["deepval.front"]) == (made.name, made.feature_set.name)
 
 
 def walked(trees, row):
@@ -54,7 +54,7 @@ def walked(trees, row):
 def test_trees_go_the_way_of_the_obvious_walk_also_on_thresholds_and_gaps(depth):
     rng, inner = np.random.default_rng(depth), 2**depth - 1
     made = learned("gate-gbm")
-    columns = len(made.front.columns)
+    columns = len(made.feature_set.columns)
     threshold = rng.choice([0.1, 1 / 3, np.nextafter(1 / 3, 1), np.inf], (9, inner))
     head = Trees(
         baseline=0.1,

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from deepval.allocators import RECIPES, Training, read_allocator
-from deepval.allocators.fronts import DetectionList
+from deepval.allocators.feature_sets import DetectionList
 from deepval.allocators.models import Boosting, Linear, Mlp, Network, Quantile, Ridge, Trees, model_of
 from deepval.allocators.models.model import Standard, linked, one_thread
 from deepval.allocators.models.trees import binned, flat

@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from allocator_worlds import LADDER, failing_cell, ladder_cell, pair_cell
-from deepval.allocators import RECIPES, FittedAllocator, Recipe, Router, Training, read_allocator
+from deepval.allocators import RECIPES, FittedAllocator, Recipe, Training, read_allocator
+from deepval.allocators.router import Router
 from deepval.cells.fitting import calibration_scores, fit_on, recipes_for, refit, scored_by_all
-from deepval.cli import app, fitting
+from deepval.cli import app, fit_allocators
 from deepval.errors import InputError
 from deepval.features.views import frames_of
 from deepval.progress import unwatched
@@ -32,7 +33,7 @@ class Crowd(FittedAllocator):
         return len(glance.boxes) - self.usual
 
     @classmethod
-    def fronts(cls):
+    def feature_sets(cls):
         return ("crowd",)
 
     def content(self):
@@ -101,7 +102,7 @@ def test_what_it_does_not_admit_or_hold_is_refused_in_its_own_words(tmp_path):
     made = fit_on(pair_cell(), "toy-crowd")
     with mock.patch.object(Crowd, "content", lambda self: {"name": self.name, "front": "crowd"}):
         made.save(path)
-    with pytest.raises(InputError, match=r"crowd.json: must hold how many boxes are usual; KeyError\('usual'\) is"):
+    with pytest.raises(InputError, match=r"must contain how many boxes are usual; .* failed with KeyError\('usual'\)"):
         read_allocator(path)
     made.save(path)
     path.write_text(path.read_text().replace('"usual": ', '"usual": 9'))
@@ -110,7 +111,7 @@ def test_what_it_does_not_admit_or_hold_is_refused_in_its_own_words(tmp_path):
     del RECIPES["toy-crowd"]
     with pytest.raises(
         InputError,
-        match=r"looks at one of cheap, cheap.memory, detection-list, tracked, track-list, pixels; found 'crowd'",
+        match=r"'front' must be one of cheap, cheap.memory, detection-list, tracked, track-list, pixels; found 'crowd'",
     ):
         read_allocator(path)
 
@@ -141,6 +142,6 @@ def test_it_serves_and_is_timed(tmp_path):
     found = [(router.decide(frame), router.score) for frame in frames_of(view)]
     assert [score for _, score in found] == read_allocator(path).score(view).tolist()
     assert {mode for mode, _ in found} <= {LADDER[0], LADDER[-1]}
-    name, stages, frames = fitting.stages_of(str(path), ladder_cell().folder)
+    name, stages, frames = fit_allocators.stages_of(str(path), ladder_cell().folder)
     assert (name, list(stages)) == ("crowd", ["score"])
     assert stages["score"](frames[:5]) == [stages["score"](frame) for frame in frames[:5]]

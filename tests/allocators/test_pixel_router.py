@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import onnx_models
-from deepval.allocators import PixelRecipe, PixelRouter, Router, Training, read_allocator
+from deepval.allocators import PixelRecipe, PixelRouter, Training, read_allocator
 from deepval.allocators.allocator import file_text
 from deepval.allocators.pixel import BLOCKS, CHANNELS, MEAN, OPERATORS, SPREAD, onnx_bytes, parameters, prepared
 from deepval.allocators.pixel_training import _repeatable, fit_pixels, log_odds, new_network, weights_of
+from deepval.allocators.router import Router
 from deepval.cells import folder as folders
 from deepval.cells import sources
 from deepval.cells.fitting import fit_on, refit, score_on
@@ -26,8 +27,7 @@ from deepval.cli import app
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.features import Sight
-from deepval.features.images import sampled
-from deepval.features.views import Past, View, frames_of
+from deepval.features.views import Past, View, frames_of, sampled
 from deepval.judging.policies import CausalCap
 from view_worlds import MODES, detections, glances_of, random_view, scene
 
@@ -235,9 +235,9 @@ def test_a_file_that_is_not_as_it_was_written_is_refused(saved, tmp_path):
         read_allocator(changed(saved, path, onnx=b64encode(bytes(model)).decode()))
     with pytest.raises(InputError, match=r"reads version 1 of allocator files; found version 2"):
         read_allocator(changed(saved, path, version=2))
-    with pytest.raises(InputError, match=r"looks at one of cheap, .*, pixels; found 'sound'"):
+    with pytest.raises(InputError, match=r"'front' must be one of cheap, .*, pixels; found 'sound'"):
         read_allocator(changed(saved, path, front="sound"))
-    with pytest.raises(InputError, match="must hold an ONNX graph in base64"):
+    with pytest.raises(InputError, match="must contain an ONNX graph in base64"):
         read_allocator(rewritten(saved, path, onnx="not base64!"))
 
 

@@ -5,7 +5,7 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 
-from deepval.allocators import FRONTS
+from deepval.allocators import FEATURE_SETS
 from deepval.allocators.allocator import SIGNALS, Criticality, EgoSpeed, Lost, Memory, Uncertainty
 from deepval.features import Sight
 from deepval.features.views import CheapMode
@@ -99,7 +99,7 @@ def test_the_order_of_units_is_irrelevant(name):
 
 def test_signals_are_features_that_a_gate_sees_too():
     view = random_view(np.random.default_rng(15), mode=CheapMode("probabilities", 0.25), failures=False)
-    front = FRONTS["cheap+memory"]
+    front = FEATURE_SETS["cheap+memory"]
     features = dict(zip(front.columns, front.rows(Sight(view)).T, strict=True))
     np.testing.assert_array_equal(Uncertainty().score(view), features["doubt_sum"])
     np.testing.assert_array_equal(Criticality().score(view), features["required"])

@@ -28,7 +28,7 @@ from allocator_worlds import (
     pair_cell,
     reporting,
 )
-from deepval.allocators import FRONTS, RECIPES, read_allocator
+from deepval.allocators import FEATURE_SETS, RECIPES, read_allocator
 from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.models import Boosting, Mlp
 from deepval.cells.fitting import (
@@ -52,8 +52,7 @@ from deepval.files.canonical import digest_of
 from deepval.perception.reported.ap_swap import graded_frames, join_units
 from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
 from deepval.tables.column_files import parquet_columns
-from deepval.targets import TARGETS, labels
-from deepval.targets.objectives import ROUTING, RoutingObjective
+from deepval.targets import ROUTING, TARGETS, RoutingObjective, labels
 from engine_work import Deadly
 from evidence_worlds import shared_of
 
@@ -421,7 +420,7 @@ def bad_files():
     """Content of files that are no allocator of this version, and a part of the sentence that says so."""
     text = learned("gate-ridge").to_json()
     content = json.loads(text)
-    names = list(FRONTS["cheap"].columns)
+    names = list(FEATURE_SETS["cheap"].columns)
     head = content["heads"][0]
     altered = [json.dumps(content | {"heads": [head | {"intercept": number}]}) for number in (0.5, float("nan"))]
     return {
@@ -434,18 +433,21 @@ def bad_files():
         "fewer columns": (rewritten(content, columns=names[:-1]), f"column 64 is None and should be {names[-1]!r}"),
         "more columns": (rewritten(content, columns=[*names, "x"]), "column 65 is 'x' and should be None"),
         "no columns": (rewritten(content, columns=None), "column 0 is None"),
-        "another front": (rewritten(content, front="radar"), "looks at one of cheap, cheap+memory, detection-list"),
-        "a list of fronts": (rewritten(content, front=["cheap"]), "looks at one of cheap"),
+        "another front": (
+            rewritten(content, front="radar"),
+            "'front' must be one of cheap, cheap+memory, det",
+        ),
+        "a list of fronts": (rewritten(content, front=["cheap"]), "'front' must be one of cheap"),
         "not JSON": ("hello", "must be an allocator"),
         "a list": ("[1, 2]", "must be an allocator as `deepval fit` writes it"),
         "a number": ("5", "must be an allocator as `deepval fit` writes it"),
         "another format": ('{"format": "model"}', "must be an allocator as `deepval fit` writes it"),
         "deep": ("[" * 100_000, "may nest 100 deep"),
         "NaN": (altered[1], "the file was altered"),
-        "another rule": (rewritten(content, rule="best"), "must hold models in plain numbers"),
+        "another rule": (rewritten(content, rule="best"), "must contain models in plain numbers"),
         "two heads": (rewritten(content, heads=[head, head]), "the rule 'value' needs 1 models; found 2"),
-        "no heads": (rewritten(content, heads=None), "must hold models in plain numbers"),
-        "another model": (rewritten(content, heads=[{"model": "os.system"}]), "must hold models in plain numbers"),
+        "no heads": (rewritten(content, heads=None), "must contain models in plain numbers"),
+        "another model": (rewritten(content, heads=[{"model": "os.system"}]), "must contain models in plain numbers"),
         "too narrow": (
             rewritten(content, heads=[head | {"mean": [0.0], "inverse_spread": [1.0], "weight": [1.0]}]),
             "a model must take the 65 columns",
@@ -533,9 +535,9 @@ def test_views_read_back_are_the_views_written():
             assert one.detections.status.tolist() == other.detections.status.tolist()
             assert (one.mode, one.scene.inputs.tolist()) == (other.mode, other.scene.inputs.tolist())
             sights = Sight(one), Sight(other)
-            for front in FRONTS.values():
+            for front in FEATURE_SETS.values():
                 assert front.rows(sights[0]).tobytes() == front.rows(sights[1]).tobytes()
-    assert not np.isnan(FRONTS["cheap"].rows(ladder_cell().sights[0])[1]).all()
+    assert not np.isnan(FEATURE_SETS["cheap"].rows(ladder_cell().sights[0])[1]).all()
 
 
 def test_raw_scores_keep_their_calibration_in_the_folder():
@@ -548,7 +550,7 @@ def test_raw_scores_keep_their_calibration_in_the_folder():
     assert (one.mode.scores, one.mode.threshold) == ("raw", 0.25)
     assert one.mode.calibration.raw.tobytes() == other.mode.calibration.raw.tobytes()
     assert one.mode.calibration.probability.tobytes() == other.mode.calibration.probability.tobytes()
-    assert FRONTS["cheap"].rows(Sight(one)).tobytes() == FRONTS["cheap"].rows(Sight(other)).tobytes()
+    assert FEATURE_SETS["cheap"].rows(Sight(one)).tobytes() == FEATURE_SETS["cheap"].rows(Sight(other)).tobytes()
 
 
 def used(mode, unit):

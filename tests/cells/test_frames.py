@@ -7,8 +7,8 @@ import pytest
 
 from deepval.cells import build, frame_files, sources
 from deepval.cells.explorer import extremes, frames, frames_file, pictures
-from deepval.cells.sighting import perceived, sighting
 from deepval.cells.spec import split
+from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.systems import SYSTEMS, Braking, Driving, RecedingHorizon
@@ -27,11 +27,11 @@ def made():
 
 def drawn(cell, unit):
     """What would be shown of a unit, were it a test unit."""
-    spec, seen = cell.spec, sighting(cell.spec, unit)
-    objects = perceived(spec, seen)
+    spec, seen = cell.spec, unit_data(cell.spec, unit)
+    objects = objects_by_mode(spec, seen)
     plans = branches(spec.rule, seen.scene, objects, seen.run)
     outcomes = unit_outcomes(spec.rule, seen.scene, seen.truth, branches=plans, run=seen.run)
-    return extremes(spec, seen, objects=objects, branches=plans, outcomes=outcomes)
+    return extremes(spec, seen.scene, seen.truth, used=seen.used, objects=objects, branches=plans, outcomes=outcomes)
 
 
 def every_frame(cell, **options):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from allocator_worlds import HOME, ladder_cell, learned
-from deepval.allocators import RECIPES, Router, read_allocator
+from deepval.allocators import RECIPES, read_allocator
 from deepval.allocators.allocator import SIGNALS
+from deepval.allocators.router import Router
 from deepval.cells import folder as folders
 from deepval.cells.build import cells
 from deepval.cells.fitting import calibration_scores, fit_on, judged, recipes_for, refit, score_on, scored_by_all
@@ -124,7 +125,7 @@ def test_every_recipe_looks_at_objects_or_says_why_it_cannot():
     assert {*OBSERVERS, *BLIND} == {name for name, recipe in RECIPES.items() if recipe.extra is None}
     assert recipes_for(street_cell()) == tuple(name for name in RECIPES if name in OBSERVERS)
     for name in OBSERVERS:
-        assert fitted(name).front.name == SEEING[name.split("-")[0]]
+        assert fitted(name).feature_set.name == SEEING[name.split("-")[0]]
     for name in BLIND:
         with pytest.raises(InputError, match=f"{name} cannot be fitted here: it looks at image boxes"):
             fit_on(street_cell(), name)
@@ -240,6 +241,6 @@ def test_the_commands_fit_score_and_profile_such_a_cell(tmp_path, monkeypatch):
     refused = run("fit", folder, "--allocator", "router-recall")
     assert refused.code == 2
     assert "router-recall cannot be fitted here: it looks at image boxes" in " ".join(refused.err.split())
-    profiled = run("profile", "gate-ridge", "--cell", folder, "--out", tmp_path / "costs.toml", "--seconds", "0.2")
+    profiled = run("profile", folder, "gate-ridge", "--out", tmp_path / "costs.toml", "--seconds", "0.2")
     assert profiled.code == 0, profiled.err
     assert "gate-ridge (single)" in profiled.out

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.cells.case import openings
+from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.spec import Split

@@ -39,13 +39,13 @@ def test_only_what_depends_on_a_change_is_built_again(tmp_path, parts, monkeypat
     assert parts == [["braking", "receding-horizon"]] * 3
     before = contents(tmp_path)
     assert json.loads(called(tmp_path, "--json")) == first
-    assert called(tmp_path).count("stands as it was built; ") == 2
+    assert called(tmp_path).count("unchanged since it was built; ") == 2
     assert len(parts) == 3
     assert contents(tmp_path) == before
     # A file that was altered is put together again of what is kept of the units.
     altered = tmp_path / "braking-monocular" / "terms.parquet"
     altered.write_bytes(altered.read_bytes()[:-1] + b"?")
-    assert called(tmp_path).count("stands as it was built; ") == 1
+    assert called(tmp_path).count("unchanged since it was built; ") == 1
     assert len(parts) == 3
     assert contents(tmp_path) == before
     # So are cells with other costs; a constant of one system makes its parts anew, and other code makes all.
@@ -66,5 +66,5 @@ def test_a_note_that_says_nothing_is_no_reason_to_leave_a_cell(tmp_path, text):
     assert json.loads(note.read_text())["frames"] > 0
     whole = note.read_bytes()
     note.write_text(text)
-    assert called(tmp_path).count("stands as it was built; ") == 1
+    assert called(tmp_path).count("unchanged since it was built; ") == 1
     assert note.read_bytes() == whole

@@ -205,7 +205,7 @@ def test_costs_of_the_modes_alone_judge_what_costs_nothing_and_list_the_rest(cel
     assert rows["oracle", "latency"]["gain"] is not None
     assert rows["ego-speed", "latency"]["reason"] == "no cost known"
     assert "needs 'ms' of allocator 'ego-speed'" in told(run("evaluate", built, "--costs", "modes.toml"))
-    profile = ("profile", "ego-speed", "--cell", built, "--out", "modes.toml", "--seconds", "0.1")
+    profile = ("profile", built, "ego-speed", "--out", "modes.toml", "--seconds", "0.1")
     assert run(*profile).code == 0
     charged = content("evaluate", built, "--costs", "modes.toml", *DRAWS)["rows"]
     assert [row["verdict"] for row in charged if (row["allocator"], row["kind"]) == ("ego-speed", "latency")]

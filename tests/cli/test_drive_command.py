@@ -4,7 +4,8 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from deepval.cli import app, driving
+from deepval.cli import app
+from deepval.cli import drive as driving
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
 from drives import Cruise, TwoLogs
@@ -34,7 +35,7 @@ def test_a_row_for_each_scene():
 
 
 def test_a_contact_is_told():
-    printed = run("--whole", "--units", "near")
+    printed = run("--seconds", "1000", "--units", "near")
     (line,) = [line.split() for line in printed.splitlines() if re.match(r" ?near +0 ", line)]
     assert line[:3] == ["near", "0", "12.0"]
     assert line[5:7] == ["1", "1"]
@@ -78,7 +79,7 @@ def test_the_planner_is_given_what_a_mode_perceives():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--threshold", "0.3"), "--threshold and --geometry are of what a mode reports: give --mode"),
+        (("--threshold", "0.3"), "--threshold and --geometry apply only to --mode: give it too"),
         (("--mode", "none", "--geometry", "x"), "--geometry must be one of monocular, oracle"),
         (("--mode", "radar"), "A mode without a file must be one of none"),
         (("--from", "x"), "--from must be a keyframe, several as 0,10,20, or all; found 'x'"),

@@ -12,8 +12,7 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting, sources
 from deepval.cells.folder import read_cell
 from deepval.cells.spec import Split, split, units_of
-from deepval.cli import app, demo, reporting
-from deepval.cli import fitting as profiling
+from deepval.cli import app, demo, fit_allocators, report_page
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging import evaluation
@@ -125,8 +124,8 @@ def test_two_results_of_one_name_are_told_apart_by_their_folders(tmp_path):
         (tmp_path / place / "braking").mkdir(parents=True)
         result.save(tmp_path / place / "braking" / "result.json")
     files = [tmp_path / place / "braking" / "result.json" for place in ("one", "two")]
-    assert set(reporting._files_by_cell(list(map(str, files)), "result")) == {"one/braking", "two/braking"}
-    assert set(reporting._files_by_cell([str(files[0]), f"b={files[1]}"], "result")) == {"braking", "b"}
+    assert set(report_page._files_by_cell(list(map(str, files)), "result")) == {"one/braking", "two/braking"}
+    assert set(report_page._files_by_cell([str(files[0]), f"b={files[1]}"], "result")) == {"braking", "b"}
     done = invoke("report", *files, "--figures", tmp_path / "figures")
     assert done.exit_code == 0, done.output
     assert {path.name for path in (tmp_path / "figures").glob("gap-*.pdf")} == {
@@ -200,9 +199,9 @@ def test_a_cache_of_some_units_is_split_among_them(tmp_path):
 def test_images_that_are_not_found_are_said_to_be_missing():
     frames = {"cell": {"dataset": "kitti", "frames": [{"input": "a", "image": None}]}}
     with pytest.warns(InputWarning, match="--images found no picture: the 1 frames to look at name none"):
-        assert reporting._pictures(frames, None) == {}
+        assert report_page._pictures(frames, None) == {}
     with pytest.warns(InputWarning, match="there are no frames to look at"):
-        assert reporting._pictures({}, None) == {}
+        assert report_page._pictures({}, None) == {}
 
 
 def test_perceive_says_where_its_timings_are_not_tight(monkeypatch, tmp_path):
@@ -225,7 +224,7 @@ def test_perceive_says_where_its_timings_are_not_tight(monkeypatch, tmp_path):
         cache = tmp_path / f"cache{spread}"
         done = invoke("perceive", tmp_path / "images", "-w", weights, "--size", 64, "-o", cache)
         assert done.exit_code == 0, done.output
-        assert ("note: its latency is not tight. The median of 60 calls lies within" in done.output) is said
+        assert ("note: timing is noisy. The median of 60 calls lies within" in done.output) is said
         assert "frame of 1 unit (1 run now, 0 frames failed)" in done.output
 
 
@@ -236,10 +235,10 @@ def test_profile_calls_an_allocator_as_score_does(monkeypatch, tmp_path):
         def stages(self):
             return {"score": lambda frames: frames}
 
-    monkeypatch.setattr(profiling, "allocator_named", lambda *_: Signal())
-    monkeypatch.setattr(profiling, "read_cell", lambda *_: None)
-    monkeypatch.setattr(profiling, "_frames", lambda *_: [])
+    monkeypatch.setattr(fit_allocators, "allocator_named", lambda *_: Signal())
+    monkeypatch.setattr(fit_allocators, "read_cell", lambda *_: None)
+    monkeypatch.setattr(fit_allocators, "_frames", lambda *_: [])
     mine = tmp_path / "my-own.json"
     mine.write_text(json.dumps({}))
-    assert profiling.stages_of(str(mine), tmp_path)[0] == "my-own"
-    assert profiling.stages_of("ego-speed", tmp_path)[0] == "ego-speed"
+    assert fit_allocators.stages_of(str(mine), tmp_path)[0] == "my-own"
+    assert fit_allocators.stages_of("ego-speed", tmp_path)[0] == "ego-speed"

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import deepval
-from cli_functions import parameters
+from cli_functions import declarations, parameters
 from deepval.allocators.models.trees import Trees
-from deepval.cli.bounds import BOUNDS, check
+from deepval.cli.arguments import EXACT, LIMITS, check_number
 from deepval.datasets import kitti
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
@@ -46,28 +46,27 @@ def test_every_option_that_is_a_path_is_tried():
     assert found <= NAMED | {"--figure", "--base"}  # a base that is not there is an empty board
 
 
-def test_every_option_that_is_a_number_has_bounds():
-    found = {option for _, option in parameters((int, float))}
-    assert {option for option in found if option.startswith("--")} <= BOUNDS.keys()
+NUMBERS = [(words, option, info) for words, option, info in declarations((int, float)) if option.startswith("--")]
 
 
-def test_bounds_are_of_options_that_are_there():
-    assert BOUNDS.keys() <= {option for _, option in parameters((int, float))} | {"--draws"}
+def test_every_option_that_is_a_number_declares_its_limits():
+    assert [(words, option) for words, option, info in NUMBERS if info.callback is None and option not in LIMITS] == []
+    assert LIMITS.keys() <= {option for _, option, _ in NUMBERS}
 
 
-@pytest.mark.parametrize("option", sorted(BOUNDS))
-def test_numbers_beyond_the_bounds_are_refused(option):
-    least, most = BOUNDS[option]
+@pytest.mark.parametrize("option", [*sorted(LIMITS), "--other"])
+def test_numbers_beyond_the_limits_are_refused(option):
+    least, most = within = LIMITS.get(option, (-EXACT, EXACT))
     for value in (float("nan"), float("inf"), float("-inf")):
         with pytest.raises(InputError, match=f"{option} must be a finite number; found "):
-            check(option, value)
+            check_number(option, value, within)
     if np.isfinite([least, most]).all():
-        check(option, [least, most])
+        check_number(option, [least, most], within)
         for value in (least - 1, most + 1, 10**20):
             with pytest.raises(InputError, match=f"{option} must be "):
-                check(option, [least, value])
-    check(option, None)
-    check(option, "text")
+                check_number(option, [least, value], within)
+    check_number(option, None, within)
+    check_number(option, "text", within)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +82,7 @@ def test_numbers_beyond_the_bounds_are_refused(option):
             "--draws must be at most 10,000,000; found 10,000,000,000",
         ),
         ("evaluate values.csv -s x.csv --draws 1e20", "--draws must be a number or 'exact'; found '1e20'."),
-        ("evaluate values.csv -s x.csv --resolve nan", "--resolve must be a finite number; found nan."),
+        ("diagnose values.csv --resolve nan", "--resolve must be a finite number; found nan."),
         ("evaluate values.csv -s x.csv --curve 1000000", "--curve must be at most 10,000; found 1,000,000."),
         ("evaluate values.csv -s x.csv --alpha nan", "alpha must be "),
         ("evaluate values.csv -s x.csv --weight a=inf", "--weight NAME=NUMBER must hold finite numbers; found 'inf'."),
@@ -259,7 +258,7 @@ def test_what_the_system_or_a_library_says_is_one_line(world, monkeypatch, capsy
         (OSError(28, "No space left on device", "a\nb"), "deepval: a b: No space left on device.\n"),
         (
             MemoryError("Unable to allocate 37 GiB"),
-            "takes more memory than the machine gives (Unable to allocate 37 GiB)",
+            "The machine has too little memory for this (Unable to allocate 37 GiB)",
         ),
         (InputError("one\ntwo\x1b[31m"), "deepval: one two\\x1b[31m\n"),
     ]:

@@ -51,22 +51,18 @@ def tree() -> set[str]:
 JUDGED = [
     (("--format", "nope"), "--format must be one of console, csv, markdown, latex, json; found 'nope'"),
     (("--format", "mrkdown"), "found 'mrkdown'; did you mean 'markdown'?"),
-    (("--format", "latex", "--json"), "--json prints JSON and --format latex something else: give one of them"),
-    (("--resolve", "0"), "--resolve must be a difference other than 0; found 0"),
-    (("--resolve", "nan"), "--resolve must be a finite number; found nan"),
-    (("--resolve", "0.1", "--json"), "--resolve is a table on the console"),
-    (("--resolve", "0.1", "--draws", "0"), "--resolve is a table on the console, and needs draws"),
+    (("--format", "latex", "--json"), "--json and --format latex are two formats: give one of them"),
     (("--simultaneous", "--draws", "0"), "--simultaneous adds intervals, which need draws"),
     (("--curve", "-1"), "--curve must be 0 or more; found -1"),
     (("--weight", "a=2"), "Other weights need the loss terms"),
 ]
 SHARED = [
     (("--seed", "-1"), "--seed must be 0 or more; found -1"),
-    (("--rails", "mj_gpu"), "--rails is of energy budgets, and none is judged: give --costs that have 'mj_gpu'"),
-    (("--rails", "mj", "--costs", "costs.toml"), "--rails is of energy budgets, and none is judged"),
+    (("--rails", "mj_gpu"), "--rails applies only to energy budgets; none was requested: give --costs with 'mj_gpu'"),
+    (("--rails", "mj", "--costs", "costs.toml"), "--rails applies only to energy budgets; none was requested"),
     (("--rails", "mj_gup", "--costs", "costs.toml"), "found 'mj_gup'; did you mean 'mj_gpu'?"),
-    (("--skipping",), "--skipping is of measured budgets (latency, energy, money), and none is judged: give --costs"),
-    (("--skipping", "--costs", "costs.toml", "--budget", "selection"), "--skipping is of measured budgets"),
+    (("--skipping",), "--skipping applies only to latency, energy and money budgets; none was requested: give --costs"),
+    (("--skipping", "--costs", "costs.toml", "--budget", "selection"), "--skipping applies only to latency"),
 ]
 
 
@@ -93,8 +89,6 @@ def test_what_is_honoured_still_is(files, capsys):
     assert json.loads(capsys.readouterr().out)["rows"]
     run(*judge, "--format", "json", "--json")
     assert json.loads(capsys.readouterr().out)["rows"]
-    run(*judge, "--resolve", "-0.01")
-    assert "Units that would resolve a difference of" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("out", [".", "file/result.json", "nowhere/result.json"])
@@ -103,7 +97,7 @@ def test_a_place_that_cannot_be_written_is_seen_before_the_work(files, monkeypat
         raise AssertionError("the work began")
 
     monkeypatch.setattr(deepval, "evaluate", work)
-    monkeypatch.setattr("deepval.cli.fitting.read_cell", work)
+    monkeypatch.setattr("deepval.cli.fit_allocators.read_cell", work)
     for words in (("evaluate", "values.csv", "-s", "x.csv"), ("fit", "cell", "-a", "gate-ridge")):
         with pytest.raises(InputError, match="must be a file that can be written"):
             run(*words, "--out", out)
@@ -267,13 +261,13 @@ def test_fit_score_profile_and_analyse(files):
     before = tree()
     like = ("fit", cell, "--like", "gate.json", "--out", "again.json")
     for words, sentence in [
-        ((*like, "--seed", "0"), "--like takes target, units and seed from its file: leave --seed out"),
-        ((*like, "--target", "sign", "--units", "fit"), "leave --target and --units out"),
+        ((*like, "--seed", "0"), "--like takes target, units and seed from its file: leave out --seed"),
+        ((*like, "--target", "sign", "--units", "fit"), "leave out --target and --units"),
         (("fit", cell, "-a", "gate-ridge", "--out", "b.json", "--seed", "-1"), "--seed must be 0 or more"),
         (("score", cell, "gate.json", "--out", "scores.txt"), "must end in .csv or .parquet"),
         (("score", cell, "gate.json", "--out", "nowhere/scores.csv"), "must be a file that can be written"),
-        (("profile", "gate.json", "--cell", cell, "--out", "c.toml", "--threads", "0"), "--threads must be 1 or more"),
-        (("profile", "gate.json", "--cell", cell, "--out", "c.toml", "--batch", "0"), "--batch must be 1 or more"),
+        (("profile", cell, "gate.json", "--out", "c.toml", "--threads", "0"), "--threads must be 1 or more"),
+        (("profile", cell, "gate.json", "--out", "c.toml", "--batch", "0"), "--batch must be 1 or more"),
         (("analyse", "seeds", cell, "-a", "gate-ridge", "--seeds", "0"), "--seeds must be 1 or more; found 0"),
         (("analyse", "seeds", cell, "-a", "gate-ridge", "--alpha", "2"), "alpha must be a share in (0, 1]; found 2"),
         (("leaderboard", ".", "--cells", "cells", "--out", "board", "--draws", "-1"), "--draws must be 0 or more"),
@@ -300,8 +294,11 @@ def test_report(files):
     run("evaluate", "values.csv", "-s", "x.csv", "--draws", "20", "--out", "result.json")
     before = tree()
     for words, sentence in [
-        (("--image-root", "."), "--image-root is where --images finds pictures: give --images too, or leave it out"),
-        (("--images", "--figures", "figures"), "--images puts pictures into the page, and --figures alone makes none"),
+        (("--image-root", "."), "--image-root applies only to --images: give --images too, or leave it out"),
+        (
+            ("--images", "--figures", "figures"),
+            "--images puts pictures into the page, and --figures alone writes no page",
+        ),
         (("--figures", "figures", "--out", "nowhere/page.html"), "must be a file that can be written"),
         (("--figures", "file", "--out", "page.html"), "file: must be a folder that can be written"),
         (
@@ -329,12 +326,12 @@ def test_the_process_ends_with_2_and_writes_nothing(files, capfd):
         "x.csv",
         "--out",
         "f",
-        "--resolve",
-        "0",
+        "--curve",
+        "-1",
     ]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=os.environ)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "deepval: --resolve must be a difference other than 0; found 0.\n"
+    assert done.stderr == "deepval: --curve must be 0 or more; found -1.\n"
     assert not Path("f").exists()
 
 
@@ -366,14 +363,14 @@ REPLACING = [
     "fit cell -a gate-ridge --out cell/split.json",
     "score cell gate.json --out gate.json",
     "score cell gate.json --out cell/values.parquet",
-    "export cell gate.json --out gate.json",
-    "profile gate.json --cell cell --out gate.json",
-    "profile ego-speed --cell cell --out cell/costs.toml",
+    "fit cell --export gate.json --out gate.json",
+    "profile cell gate.json --out gate.json",
+    "profile cell ego-speed --out cell/costs.toml",
     "analyse signs cell --out cell/frames.json",
     "analyse budgets cell --costs costs.toml --figure costs.toml",
     "leaderboard folder --cells leaderboard.json --out .",
     "reproduce report.json --work folder --out .",
-    "planner train --dataset nuscenes --root manifest.json --out .",
+    "train-planner --dataset nuscenes --root manifest.json --out .",
     "perceive --weights manifest.json --size 64 --out .",
 ]
 

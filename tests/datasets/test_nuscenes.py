@@ -339,7 +339,7 @@ def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(tmp_path
 def test_a_training_without_roads_writes_nothing(words, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tables(tmp_path / "nuscenes" / "v1.0-mini")
-    done = run("planner", "train", "--dataset", "nuscenes", "--root", "nuscenes", *words, "--out", "planner")
+    done = run("train-planner", "--dataset", "nuscenes", "--root", "nuscenes", *words, "--out", "planner")
     assert done.code == 2
     assert sentence in done.err
     assert not (tmp_path / "planner").exists()

@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deepval.allocators import FRONTS
+from deepval.allocators import FEATURE_SETS
 from deepval.datasets import read_dataset
 from deepval.errors import InputError
 from deepval.features import FEATURE_NAMES, FEATURES, Sight, cheap_features
-from deepval.features.images import grey, image_statistics
-from deepval.features.views import CheapMode, View
+from deepval.features.views import CheapMode, View, grey, image_statistics
 from deepval.geometry.motion import BrakingSettings
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.reported.detection_files import read_detections
@@ -23,7 +22,7 @@ from project import ROOT
 from shared import shared_data
 from view_worlds import CALIBRATION, MODES, car_px, car_view, glances_of, random_view, shuffled
 
-FRONT = FRONTS["cheap+memory"]
+FRONT = FEATURE_SETS["cheap+memory"]
 WIDTHS_M = {"required": 1.2, "required_wider_03": 1.5, "required_wider_08": 2.0, "required_narrower_04": 1.2 - 0.4}
 IMAGE = ("brightness", "contrast", "edge_density", "sharpness", "difference_mean", "difference_max")
 

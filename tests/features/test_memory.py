@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deepval.allocators.fronts import MEMORY_FEATURES, MEMORY_NAMES, memory_features
+from deepval.allocators.feature_sets import MEMORY_FEATURES, MEMORY_NAMES, memory_features
 from deepval.features import FEATURE_NAMES, Sight, cheap_features
 from deepval.features.glances import PLACE, QUANTITIES
 from deepval.features.views import CheapMode, Past, frames_of

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepval.allocators import FRONTS
+from deepval.allocators import FEATURE_SETS
 from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
 from deepval.features import TRACKED_FEATURES, TRACKED_NAMES, Sight, glance, tracked_features
@@ -207,7 +207,7 @@ def views(count=30):
 
 def test_the_features_are_those_of_a_slow_twin():
     for view in views():
-        for frame, found in enumerate(FRONTS["tracked"].rows(Sight(view))):
+        for frame, found in enumerate(FEATURE_SETS["tracked"].rows(Sight(view))):
             slow = slow_features(view, frame)
             np.testing.assert_allclose(found, [slow[name] for name in TRACKED_NAMES], rtol=1e-12, err_msg=str(frame))
 
@@ -220,9 +220,9 @@ def test_frame_by_frame_gives_the_bits_of_the_unit_and_the_future_does_not_matte
         early = view.until(7)
         assert (len(early), early.objects.frames) == (7, 7)
         for name in SEEING:
-            whole = FRONTS[name].rows(Sight(view))
-            assert np.array([FRONTS[name].row(seen) for seen in glances_of(view)]).tobytes() == whole.tobytes()
-            assert FRONTS[name].rows(Sight(early)).tobytes() == whole[:7].tobytes()
+            whole = FEATURE_SETS[name].rows(Sight(view))
+            assert np.array([FEATURE_SETS[name].row(seen) for seen in glances_of(view)]).tobytes() == whole.tobytes()
+            assert FEATURE_SETS[name].rows(Sight(early)).tobytes() == whole[:7].tobytes()
 
 
 @given(seed=st.integers(0, 2**32 - 1), rounded=st.booleans())
@@ -232,13 +232,13 @@ def test_the_order_of_objects_is_irrelevant(seed, rounded):
     view = random_observed(rng, 6, rounded=rounded)
     other = shuffled(view, rng)
     for name in SEEING:
-        assert FRONTS[name].rows(Sight(view)).tobytes() == FRONTS[name].rows(Sight(other)).tobytes()
+        assert FEATURE_SETS[name].rows(Sight(view)).tobytes() == FEATURE_SETS[name].rows(Sight(other)).tobytes()
 
 
 def test_the_list_holds_the_25_nearest_padded_by_zeros():
     rows = [(0, "Cyclist", 1, (20.0, 22.0, 1.0, 2.0), (nan, nan)), (0, "Car", 2, (-9.0, -5.0, -1.0, 1.0), (3.0, -1.0))]
-    (found,) = FRONTS["track-list"].rows(Sight(observed(rows)))
-    columns = FRONTS["track-list"].columns
+    (found,) = FEATURE_SETS["track-list"].rows(Sight(observed(rows)))
+    columns = FEATURE_SETS["track-list"].columns
     assert len(columns) == len(found) == 25 * 10
     assert columns[:10] == tuple(
         f"track1_{part}"
@@ -248,7 +248,7 @@ def test_the_list_holds_the_25_nearest_padded_by_zeros():
     np.testing.assert_array_equal(found[10:20], [21.0, 1.5, 2.0, 1.0, nan, nan, 0, 0, 1, 0])
     assert not found[20:].any()
     crowd = [(0, "Car", place, (place, place + 1.0, 5.0, 6.0), (0.0, 0.0)) for place in range(40)]
-    (found,) = FRONTS["track-list"].rows(Sight(observed(crowd)))
+    (found,) = FEATURE_SETS["track-list"].rows(Sight(observed(crowd)))
     assert found[::10].tolist() == [place + 0.5 for place in range(25)]
 
 
@@ -258,7 +258,7 @@ def test_a_turned_object_keeps_its_length_and_width():
     turn = pose_at(0.0, 0.0, angle)[:2, :2]
     turned = replace(view.objects, corners_m=(view.objects.corners_m - middle) @ turn.T + middle)
     assert atan2(*(turned.corners_m[0, 0] - turned.corners_m[0, 3])[::-1]) == pytest.approx(angle)
-    (found,) = FRONTS["track-list"].rows(Sight(replace(view, objects=turned)))
+    (found,) = FEATURE_SETS["track-list"].rows(Sight(replace(view, objects=turned)))
     assert found[:4] == pytest.approx([12.0, 0.0, 4.0, 2.0])
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import external_worlds
 import protocol_worlds
+from deepval.allocators import read_allocator
 from deepval.allocators.allocator import file_text
-from deepval.allocators.recipes import read_allocator
 from deepval.cells.fitting import fit_on, refit
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.datasets.logs.nuplan import Nuplan

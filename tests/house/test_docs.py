@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.allocators import FRONTS, RECIPES, PixelRecipe
+from deepval.allocators import FEATURE_SETS, RECIPES, PixelRecipe
 from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.models import Boosting, Mlp, Ridge
 from deepval.cli import COMMANDS
@@ -124,7 +124,7 @@ def test_adding_a_system(tmp_path, monkeypatch):
 
 def test_allocators(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with mock.patch.dict(FRONTS), mock.patch.dict(RECIPES):
+    with mock.patch.dict(FEATURE_SETS), mock.patch.dict(RECIPES):
         names = run_page(ROOT / "docs" / "allocators.md")
     assert names["mode"] in names["cell"].table.modes
 
@@ -148,7 +148,7 @@ def test_the_table_of_allocators_is_the_code_s():
     signals = [[f"`{name}`", ", ".join(sorted(signal.uses)), "nothing", "-"] for name, signal in SIGNALS.items()]
     assert [row[:4] for row in shown[: len(signals)]] == signals
     assert shown[len(signals) : -1] == [
-        [f"`{r.name}`", f"`{r.front}`", learners[type(r.learner)], f"`{r.target}`", rules[r.rule]]
+        [f"`{r.name}`", f"`{r.feature_set}`", learners[type(r.learner)], f"`{r.target}`", rules[r.rule]]
         for r in RECIPES.values()
         if r.extra is None
     ]

@@ -23,15 +23,15 @@ pytestmark = pytest.mark.skipif(
 )
 ROADS = "from deepval.datasets import DATASETS; from learned_worlds import Roads; DATASETS['roads'] = Roads"
 YARD = "from deepval.datasets import DATASETS; from drives import TwoLogs; DATASETS['yard'] = TwoLogs"
-FIRST = {"planner": ROADS, "drive": YARD}
+FIRST = {"train-planner": ROADS, "drive": YARD}
 """Data sets of the tests that commands need."""
 FITTED = ("gate-ridge", "gate-gbm", "router-mlp-value", "router-pixel")
 """One allocator for each kind of model."""
 LOADED = {
     "perceive": {"onnxruntime", "cv2"},
     "score": {"onnxruntime"},
-    "export": {"onnxruntime"},
-    "planner": {"torch"},
+    "fit --export": {"onnxruntime"},
+    "train-planner": {"torch"},
     "profile": {"onnxruntime"},
     "analyse": {"matplotlib"},
     "drive": {"shapely"},
@@ -66,19 +66,18 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
         "fit": ("fit", cell, *(word for recipe in FITTED for word in ("-a", recipe)), "--out", out / "fitted"),
         "score a signal": ("score", cell, "ego-speed"),
         "score": ("score", cell, fitted / "router-pixel.json", "--out", out / "s.parquet"),
-        "export": ("export", cell, fitted / "gate-gbm.json", "--out", out / "gate.onnx"),
-        "planner": ("planner", "train", "--dataset", "roads", "--root", out, *quick, "--out", out / "planner"),
+        "fit --export": ("fit", cell, "--export", fitted / "gate-gbm.json", "--out", out / "gate.onnx"),
+        "train-planner": ("train-planner", "--dataset", "roads", "--root", out, *quick, "--out", out / "planner"),
         "profile": (
             "profile",
-            fitted / "gate-gbm.json",
-            "--cell",
             cell,
+            fitted / "gate-gbm.json",
             "--seconds",
             0.05,
             "--out",
             out / "costs.toml",
         ),
-        "register": ("register", plan(out, cell), cell),
+        "compare --register": ("compare", "--register", plan(out, cell), cell),
         "import": ("import", log(out), "--out", out / "values.parquet"),
         "compare": ("compare", world / "values.csv", world / "x.csv", f"other={world / 'x.csv'}", "--draws", 20),
         "diagnose": ("diagnose", world / "values.csv", "-s", world / "x.csv", "--draws", 20),
@@ -88,7 +87,7 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
         ),
         "drive": ("drive", "--dataset", "yard", "--root", out, "--planner", "idm", "--seconds", 0.5, "--units", "far"),
         "cells": ("cells",),
-        "validate": ("validate", world / "subs" / "s0", "--cells", world / "cells"),
+        "leaderboard --check": ("leaderboard", world / "subs" / "s0", "--cells", world / "cells", "--check"),
         "doctor": ("doctor", world / "cells"),
         "demo": ("demo", "--scenes", 8, "--out", out / "demo"),
     }
@@ -137,7 +136,8 @@ def test_a_command_needs_no_network_and_leaves_nothing_behind(world, tmp_path, n
 def test_all_other_commands_too(world, tmp_path):
     """One after the other in one process, since they load nothing that others do not."""
     (tmp_path / "out").mkdir()
-    names = [name for name in COMMANDS if name not in {*LOADED, "fit", "demo"}]
+    every = [*COMMANDS, "compare --register", "leaderboard --check"]
+    names = [name for name in every if name not in {*LOADED, "fit", "demo"}]
     lines = [list(map(str, words_of(name, world, tmp_path / "out"))) for name in names]
     main = f"""
 from deepval.cli import main

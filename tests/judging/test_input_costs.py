@@ -432,16 +432,16 @@ def test_slices_have_the_budget_of_their_own_inputs():
 
 
 def test_the_kinds_that_columns_of_costs_allow(tmp_path):
-    from deepval.cells.case import read_case
+    from deepval.cells.evaluation_data import read_evaluation_data
 
     path = tmp_path / "values.csv"
     path.write_text("unit,input,loss_s,loss_l,cost_s,cost_l\na,1,1,0,1,2\na,2,0,0,1,4\nb,3,1,1,1,2\n")
     scores = tmp_path / "mine.csv"
     scores.write_text("input,score\n1,1\n2,2\n3,3\n")
-    case = read_case(path)
+    case = read_evaluation_data(path)
     with pytest.warns(InputWarning, match=r"No money budgets: nothing says what mine costs"):
         assert case.kinds(case.scores({"mine": scores}), "mj") == ["selection"]
     costs = tmp_path / "costs.toml"
     costs.write_text("[allocators.mine]\nusd = 0.0\n")
-    case = read_case(path, costs=costs)
+    case = read_evaluation_data(path, costs=costs)
     assert case.kinds(case.scores({"mine": scores}), "mj") == ["selection", "money"]

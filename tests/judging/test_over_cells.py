@@ -299,7 +299,7 @@ def test_the_command_compares_causal_policies_and_harm(tmp_path):
     assert row["rates_missed"] is not None
     with pytest.raises(InputError, match="causal policy, and the result has none"):
         compared(one, f"{light}@causal-cap", light)
-    with pytest.raises(InputError, match="must be different ones"):
+    with pytest.raises(InputError, match="must differ"):
         compared(one, light, light)
     with pytest.raises(InputError, match="one is given twice"):
         compared(one, one, light, tmp_path / "dear.csv")

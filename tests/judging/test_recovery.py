@@ -131,7 +131,7 @@ def test_names_that_have_no_curve_are_refused():
 def test_the_commands_tell_of_whole_curves(tmp_path, capsys):
     import json
 
-    from deepval.cli.judging import compare, evaluate
+    from deepval.cli import app
 
     rng = np.random.default_rng(2)
     values = tmp_path / "values.csv"
@@ -142,10 +142,11 @@ def test_the_commands_tell_of_whole_curves(tmp_path, capsys):
         files.append(str(tmp_path / f"{name}.csv"))
         rows = [f"q{i},{rng.random():.6f}" for i in range(40)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["input,score", *rows]) + "\n")
-    evaluate(values, scores=files, alpha=[0.5], draws="20", apgr=True, json=True)
+    few = ("--alpha", "0.5", "--draws", "20", "--json")
+    app(["evaluate", str(values), "-s", *files, *few, "--apgr"], standalone_mode=False)
     told = json.loads(capsys.readouterr().out)
     assert [row["allocator"] for row in told["recovery"]] == ["one", "two", "oracle"]
-    compare([values], *files, alpha=[0.5], draws="20", area=True, json=True)
+    app(["compare", str(values), *files, *few, "--of", "area"], standalone_mode=False)
     area = json.loads(capsys.readouterr().out)
     assert (area["candidate"], area["baseline"]) == ("one", "two")
     assert area["lo"] <= area["difference"] <= area["hi"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from deepval import InputError, read_costs
-from deepval.cli import app, fitting
+from deepval.cli import app, fit_allocators
 from deepval.errors import InputWarning
 from deepval.metering import cost_cards as cards_module
 from deepval.metering.cost_cards import CostCard, Meter, add_cards, measured_cards, write_entries
@@ -625,8 +625,8 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
         asked.append((target, cell))
         return target, {"preprocess": np.sqrt, "inference": np.sum}, np.ones((8, 3))
 
-    monkeypatch.setattr(fitting, "stages_of", stages_of)
-    words = ["profile", "gate-ridge", "--out", str(path), "--cell", "here", "--seconds", "0.05", "--batch", "4"]
+    monkeypatch.setattr(fit_allocators, "stages_of", stages_of)
+    words = ["profile", "here", "gate-ridge", "--out", str(path), "--seconds", "0.05", "--batch", "4"]
     done = CliRunner().invoke(app, [*words, "--tolerance", "0.9"])
     assert done.exit_code == 0, done.output
     assert asked == [("gate-ridge", Path("here"))]
@@ -643,21 +643,18 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
 
 def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
     path = tmp_path / "costs.toml"
-    nowhere = CliRunner().invoke(app, ["profile", "memory", "--out", str(path)])
-    assert isinstance(nowhere.exception, InputError)
-    assert "give --cell" in str(nowhere.exception)
-    unknown = CliRunner().invoke(app, ["profile", "nobody", "--cell", str(tmp_path), "--out", str(path)])
+    unknown = CliRunner().invoke(app, ["profile", str(tmp_path), "nobody", "--out", str(path)])
     assert "found 'nobody'" in str(unknown.exception)
 
     def none() -> tuple[Rail, ...]:
         return rails(tmp_path)
 
     monkeypatch.setattr(cards_module, "rails", none)
-    monkeypatch.setattr(fitting, "stages_of", lambda *_: ("mine", {"all": abs}, [1]))
-    closed = CliRunner().invoke(app, ["profile", "mine", "--out", str(path), "--energy"])
+    monkeypatch.setattr(fit_allocators, "stages_of", lambda *_: ("mine", {"all": abs}, [1]))
+    closed = CliRunner().invoke(app, ["profile", "here", "mine", "--out", str(path), "--energy"])
     assert "this machine shows none" in str(closed.exception)
     assert not path.exists()
     path.write_text("[[")
-    monkeypatch.setattr(fitting, "measured_cards", None)
-    broken = CliRunner().invoke(app, ["profile", "mine", "--out", str(path)])
+    monkeypatch.setattr(fit_allocators, "measured_cards", None)
+    broken = CliRunner().invoke(app, ["profile", "here", "mine", "--out", str(path)])
     assert f"{path}: must be a TOML file; " in str(broken.exception)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from choosing_worlds import made_cell, made_scores, paper_cells, random_cell
-from deepval.cells.case import openings
+from deepval.cells.evaluation_data import openings
 from deepval.cells.folder import read_cell
 from deepval.cli import app
 from deepval.errors import InputError

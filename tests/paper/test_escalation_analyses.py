@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from deepval.cells.case import Case
+from deepval.cells.evaluation_data import EvaluationData
 from deepval.cells.spec import units_of
 from deepval.cli import app
 from deepval.errors import InputError
@@ -139,7 +139,7 @@ def test_composition_is_that_of_a_loop_over_terms(cells, units):
 def test_ties_are_those_of_a_sorted_list(cells, folder, capsys):
     cell = cells["braking-monocular"]
     app(["score", str(cell.folder), "ego-speed"], standalone_mode=False)
-    beside = list(Case(cell.folder, cell.table, cell).scores({}).values())
+    beside = list(EvaluationData(cell.folder, cell.table, cell).scores({}).values())
     with pytest.raises(InputError, match="ego-speed has none for 80 of 160: look at --units test"):
         ties.rows({"one": cell}, scores={"one": beside})
     rows = ties.rows({"one": cell}, scores={"one": beside}, alphas=[0.1, 0.25, 0.5], units="test")

@@ -184,8 +184,8 @@ def test_count_matched_thresholds_from_the_command_line(files, capsys):
     cell = folder.read_cell("cells/braking-monocular")
     small, large = cell.spec.modes
     assert (small.threshold, large.threshold > 0.25) == (0.25, True)
-    assert f"counts match from a score of {large.threshold:g} on (" in capsys.readouterr().err
-    with pytest.raises(InputError, match="--count-matched finds the threshold of yolov8s-640: name another mode"):
+    assert f"counts match at a threshold of {large.threshold:g} (" in capsys.readouterr().err
+    with pytest.raises(InputError, match="--count-matched chooses the threshold of yolov8s-640: give --threshold only"):
         run(*words, "--threshold", "0.3")
     two = ",".join(cell.spec.units[:2])
     with pytest.raises(InputError, match="counts are matched on training units; 2 units are too few for a split"):

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from deepval.cells.sighting import perceived, sighting
 from deepval.cells.sources import located
+from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.paper.analyses import lift, mechanism, viability
@@ -42,10 +42,10 @@ def judged_at(truth, frame):
 
 def slow_reactions(spec, unit):
     """The twin: frame by frame, with every assignment tried and one frame's objects taken away at a time."""
-    seen = sighting(spec, unit)
+    seen = unit_data(spec, unit)
     scene, truth, rule = seen.scene, seen.truth, spec.rule
     cheap, full = seen.used[spec.order[0]], seen.used[spec.order[-1]]
-    objects = perceived(spec, seen)
+    objects = objects_by_mode(spec, seen)
     plans = branches(rule, scene, objects, seen.run)
     told = {"reacted": [], "needed": [], "lost": [], "alike": [], "shared_value": [], "recovered": []}
     for frame in range(len(scene)):
@@ -155,7 +155,7 @@ def test_viability_is_that_of_a_loop_over_constant_plans(cells):
         for choice in spec.rule.choices:
             losses = []
             for unit in units:
-                seen = sighting(spec, unit)
+                seen = unit_data(spec, unit)
                 plans = np.array([choice] * len(seen.scene))
                 before = np.array([np.full_like(choice, np.nan), *plans[1:]])
                 terms = spec.rule.terms(plans, seen.scene, seen.truth, previous=before)
@@ -183,7 +183,7 @@ def test_lift_bias_is_that_of_a_loop_over_detections(cells):
     for row in found:
         excess = []
         for unit in UNITS:
-            seen = sighting(spec, unit)
+            seen = unit_data(spec, unit)
             used, truth = seen.used[row.mode], seen.truth
             lifted = monocular_objects(used, seen.scene).near_m
             for i in np.flatnonzero(used.cls == row.cls):
@@ -225,7 +225,7 @@ def test_data_on_disk_are_read_again_and_must_be_the_same(tmp_path, monkeypatch,
     swapped = ("--root", "kitti_tracking", "--mode", "small=large.parquet", "--mode", "large=small.parquet")
     for words, sentence in [
         (swapped, "the data given must be those that the cell was built from"),
-        (at[:4], "nobody said where large lies: give --mode large=FILE"),
+        (at[:4], "give the file of large with --mode large=FILE"),
         (modes, "give --root, the folder of its files, too"),
     ]:
         with pytest.raises(InputError) as told:

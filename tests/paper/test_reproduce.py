@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from deepval.allocators.learned import RowRecipe
-from deepval.cells.case import openings
+from deepval.allocators.row_allocator import RowRecipe
+from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on
-from deepval.cells.spec_files import SearchFolders, read_specification
+from deepval.cells.sources import SearchFolders, read_specification
 from deepval.cli import app
 from deepval.errors import InputError
 from deepval.files.canonical import sha256

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from deepval.allocators.fronts import FRONTS
+from deepval.allocators.feature_sets import FEATURE_SETS
 from deepval.cells.folder import read_cell
 from deepval.paper.parts import seen_cell
 from small_cells import build_cells
@@ -22,8 +22,8 @@ def test_rows_are_those_of_the_cell_and_are_made_once_for_both(folders, tmp_path
     plain, (one, other) = read_cell(folders[0]), (seen_cell(folder, tmp_path) for folder in folders)
     for name in BOXED:
         for found, again, sight in zip(one.sights, other.sights, plain.sights, strict=True):
-            expected = FRONTS[name].rows(sight)
-            for rows in (FRONTS[name].rows(found), FRONTS[name].rows(again)):
+            expected = FEATURE_SETS[name].rows(sight)
+            for rows in (FEATURE_SETS[name].rows(found), FEATURE_SETS[name].rows(again)):
                 assert np.array_equal(rows, expected, equal_nan=True)
                 assert not rows.flags.writeable
     assert len(list((tmp_path / "kept" / "rows").iterdir())) == len(BOXED)
@@ -31,10 +31,10 @@ def test_rows_are_those_of_the_cell_and_are_made_once_for_both(folders, tmp_path
 
 
 def test_rows_that_were_damaged_are_made_anew(folders, tmp_path):
-    first = [FRONTS["cheap"].rows(sight) for sight in seen_cell(folders[0], tmp_path).sights]
+    first = [FEATURE_SETS["cheap"].rows(sight) for sight in seen_cell(folders[0], tmp_path).sights]
     (file,) = (tmp_path / "kept").rglob("rows.npz")
     file.write_bytes(b"no rows")
-    again = [FRONTS["cheap"].rows(sight) for sight in seen_cell(folders[0], tmp_path).sights]
+    again = [FEATURE_SETS["cheap"].rows(sight) for sight in seen_cell(folders[0], tmp_path).sights]
     assert all(np.array_equal(*both, equal_nan=True) for both in zip(first, again, strict=True))
     assert file.read_bytes() != b"no rows"
 

@@ -9,7 +9,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPRegressor
 
-from deepval.allocators.fronts import Cheap, DetectionList
+from deepval.allocators.feature_sets import Cheap, DetectionList
 from deepval.allocators.models.model import one_thread
 from deepval.cells.build import built
 from deepval.paper.analyses import robustness, seeds

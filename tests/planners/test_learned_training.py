@@ -316,14 +316,14 @@ def test_building_again_gives_the_same_bytes(files, tmp_path):
 def test_a_planner_is_trained_and_built_with_from_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     quick = ("--width", 2, "--grid", 64, "--steps", 3, "--batch", 2)
-    done = run("planner", "train", "--dataset", "roads", "--root", "here", *quick, "--others", "--out", "planner")
+    done = run("train-planner", "--dataset", "roads", "--root", "here", *quick, "--others", "--out", "planner")
     assert done.code == 0, done.err
     assert "trained here, not the published weights" in done.out
     told = json.loads((tmp_path / "planner" / "manifest.json").read_text())
     assert told["source"]["dataset"] == "roads"
     assert set(told["source"]["units"]) < set(Roads().unit_ids()), "only training units"
     again = run(
-        "planner", "train", "--dataset", "roads", "--root", "here", *quick, "--units", "road-0", "--out", "b", "--json"
+        "train-planner", "--dataset", "roads", "--root", "here", *quick, "--units", "road-0", "--out", "b", "--json"
     )
     assert json.loads(again.out)["source"]["units"] == ["road-0"]
     monkeypatch.setattr(
@@ -350,7 +350,7 @@ def test_files_that_do_not_belong_together_are_refused(samples, tmp_path, files)
     [
         (("--system", "planner-ade"), "--system planner-ade needs --weights and --masks: take planner.pt and"),
         (("--system", "planner-ade", "--weights", "w.pt"), "needs --weights and --masks"),
-        (("--weights", "w.pt"), "--weights is of the systems planner-ade, planner-fde"),
+        (("--weights", "w.pt"), "--weights applies only to the systems planner-ade, planner-fde"),
         (
             ("--system", "planner-ade", "--weights", "w.pt", "--masks", "m"),
             "w.pt: must be a planner's weights that can be read; No such",
@@ -373,7 +373,7 @@ def test_a_build_says_which_files_it_needs(words, sentence, tmp_path):
     ],
 )
 def test_a_training_says_what_is_wrong(words, sentence, tmp_path):
-    done = run("planner", "train", "--dataset", "roads", "--root", "here", *words, "--out", tmp_path / "out")
+    done = run("train-planner", "--dataset", "roads", "--root", "here", *words, "--out", tmp_path / "out")
     assert done.code == 2
     assert sentence in done.err
 

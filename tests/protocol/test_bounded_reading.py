@@ -94,7 +94,7 @@ def test_validate_says_so_without_a_traceback(folder, folder_of_cells, spoil):
     spoil(folder)
     home = folder.with_name(NOT_UTF8) if spoil is bare_returns else folder
     folder.rename(home)
-    words = [sys.executable, "-m", "deepval.cli", "validate", home, "--cells", folder_of_cells]
+    words = [sys.executable, "-m", "deepval.cli", "leaderboard", home, "--check", "--cells", folder_of_cells]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.endswith("must be a valid submission; found 1 problem to mend.\n")

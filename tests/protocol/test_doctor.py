@@ -13,7 +13,7 @@ import pytest
 import deepval
 from alterations import missed
 from deepval.allocators.allocator import file_text
-from deepval.cells.case import LEDGER, note
+from deepval.cells.evaluation_data import LEDGER, note
 from deepval.doctor import doctor
 from deepval.errors import InputError
 from deepval.files.canonical import json_text, sha256

@@ -12,8 +12,8 @@ import pytest
 from deepval.cells import build as mapping
 from deepval.cells import folder as folders
 from deepval.cells.build import built
-from deepval.cells.kept_parts import PartStore, slots
 from deepval.cells.spec import specs
+from deepval.cells.stored_parts import PartStore, slots
 from deepval.doctor import doctor
 from deepval.errors import UnfinishedError
 from deepval.files.canonical import digest_of

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from deepval.cells.build import cells
-from deepval.cells.case import LEDGER, note, openings
+from deepval.cells.evaluation_data import LEDGER, note, openings
 from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec
 from deepval.cli import app
@@ -107,7 +107,7 @@ def test_register_names_the_line_that_was_cut_off_and_what_to_do(cell, tmp_path)
     ledger = cell.folder / LEDGER
     ledger.write_bytes(2 * ledger.read_bytes() + b'{"by":"eval')
     with pytest.raises(InputError, match=r"line 3 is no look at test units.*remove it with `sed -i 3d "):
-        run("register", tmp_path / "plan.toml", cell.folder)
+        run("compare", "--register", tmp_path / "plan.toml", cell.folder)
 
 
 def test_a_plan_is_followed(cell, tmp_path):
@@ -117,7 +117,7 @@ def test_a_plan_is_followed(cell, tmp_path):
     with pytest.raises(InputError, match="must be registered as it is before"):
         run(*words)
     assert openings(cell.folder, cell.id) == 0
-    text = run("register", path, cell.folder).stdout
+    text = run("compare", "--register", path, cell.folder).stdout
     assert "registered with no look at its test units on record" in text
     said = " ".join(run(*words).stdout.split())
     assert "Not planned: 3 of 4 comparisons" in said
@@ -127,11 +127,11 @@ def test_a_plan_is_followed(cell, tmp_path):
     assert json.loads(judged.stdout)["schema"] == "deepval/result/1"
     assert "Not planned: 7 of 8 comparisons" in " ".join(judged.stderr.split())
     other = run("evaluate", cell.folder, "--draws", "20", "--plan", path, "--units", "validation")
-    assert "which no plan is about" in other.stdout
+    assert "The plan is about test units only" in other.stdout
     path.write_text(planned(cell.id, direction="different"))
     with pytest.raises(InputError, match="must be registered as it is before"):
         run(*words)
-    changed = json.loads(run("register", path, cell.folder, "--json").stdout)
+    changed = json.loads(run("compare", "--register", path, cell.folder, "--json").stdout)
     assert changed["opened"] == {cell.id: 2}
     assert len(plans.registrations(path)) == 2
     with pytest.raises(InputError, match="a values file has none"):
@@ -157,7 +157,7 @@ def test_registering_twice_keeps_the_first_and_altered_logs_are_refused(tmp_path
         with pytest.raises(InputError, match=f"line {place} was altered"):
             plans.registrations(path)
     log.write_text("{}\n")
-    with pytest.raises(InputError, match="must be a log that `deepval register` wrote"):
+    with pytest.raises(InputError, match="must be a log that `deepval compare --register` wrote"):
         plans.registrations(path)
 
 

@@ -383,24 +383,24 @@ def test_a_last_line_without_an_end_is_a_remark(folder, cells):
 
 
 def test_the_command_exits_2_with_one_sentence(folder, folder_of_cells, cells):
-    done = run("validate", folder, "--cells", folder_of_cells)
+    done = run("leaderboard", folder, "--check", "--cells", folder_of_cells)
     assert (done.code, done.out) == (0, "lab/Mine: valid; 288 scores on 2 cells.\n")
     write_card(folder, cells=[])
-    noted = run("validate", folder, "--cells", folder_of_cells, "--json")
+    noted = run("leaderboard", folder, "--check", "--cells", folder_of_cells, "--json")
     assert len(json.loads(noted.out)["notes"]) == len(cells)  # scored and not declared
     write_card(folder, name="=cmd()")
-    done = run("validate", folder, "--cells", folder_of_cells, "--json")
+    done = run("leaderboard", folder, "--check", "--cells", folder_of_cells, "--json")
     assert done.code == 2
-    assert done.err == "deepval: mine: must be a valid submission; found 1 problem to mend.\n"
+    assert done.err == "deepval: mine: must be a valid submission; found 1 problem.\n"
     assert json.loads(done.out)["problems"] == list(check(folder, cells).problems)
-    assert run("validate", folder, "--cells", folder).code == 2
-    assert "Example: deepval validate" in run("validate", "--help").out
+    assert run("leaderboard", folder, "--check", "--cells", folder).code == 2
+    assert "A check: deepval leaderboard submissions/mine" in run("leaderboard", "--help").out
 
 
 def test_cells_lists_every_track():
     done = run("cells", "--json")
     assert [track["track"] for track in json.loads(done.out)] == ["core", "external", "kitti-public", "synthetic"]
-    assert run("cells", "--track", "none").code == 2
+    assert run("cells", "none").code == 2
     assert run("cells", "--data", "nowhere").code == 2
     assert "Example: deepval cells" in run("cells", "--help").out
 
@@ -411,8 +411,8 @@ def test_the_page_on_submitting_is_right(folder_of_cells, tmp_path, monkeypatch)
     (tmp_path / "cells").symlink_to(folder_of_cells)
     monkeypatch.chdir(tmp_path)
     exec(compile(code, "submit.md", "exec"), {})
-    commands = [line.split()[1:] for line in page.splitlines() if re.match("deepval (validate|leaderboard) ", line)]
-    assert [words[0] for words in commands] == ["validate", "leaderboard"]
+    commands = [line.split()[1:] for line in page.splitlines() if line.startswith("deepval leaderboard ")]
+    assert ["--check" in words for words in commands] == [True, False]
     told = run(*commands[0])
     assert (told.code, told.out) == (0, "example-lab/Ego speed: valid; 288 scores on 2 cells.\n")
     assert run(*commands[1], "--draws", 20).code == 0

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.cli.making import _sentence
+from deepval.cli.build_cells import _sentence
 from deepval.report import FORMS, console
 from deepval.report.result_tables import result_tables
 from deepval.report.sentences import closing_sentences

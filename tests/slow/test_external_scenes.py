@@ -8,8 +8,8 @@ from test_driving_shared import published, published_plans
 
 from deepval.cells import sources
 from deepval.cells.build import built
-from deepval.cells.sighting import perceived, sighting
 from deepval.cells.spec import specs
+from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.datasets import open_dataset
 from deepval.systems.logged_losses import pose_terms
 from deepval.systems.outcomes import branches, unit_outcomes
@@ -64,10 +64,10 @@ def test_detector_a_changes_safety_only_where_the_speed_is_not_the_records():
     found = {(s.geometry, s.system): [0, 0] for s in wanted}
     for spec in wanted:
         for unit in DETECTED:
-            seen = sighting(spec, unit)
+            seen = unit_data(spec, unit)
             recorded = replace(seen.scene, ego_speed_mps=records().read_unit(unit)[0].ego_speed_mps)
             for place, scene in enumerate((seen.scene, recorded)):
-                made = branches(spec.rule, scene, perceived(spec, seen), seen.run)
+                made = branches(spec.rule, scene, objects_by_mode(spec, seen), seen.run)
                 values = unit_outcomes(spec.rule, scene, seen.truth, branches=made, run=seen.run).values
                 found[spec.geometry, spec.system][place] += int((np.abs(values) > 1e-9).sum())
     assert [found["cuboids", name] for name in PLANNERS] == [[1, 0], [0, 0]]

@@ -34,7 +34,7 @@ from faulty import (
 
 pytestmark = pytest.mark.slow
 NAMES = ("build", "fit", "evaluate", "perceive", "leaderboard", "reproduce")
-OTHERS = ("score", "export", "threshold", "analyse", "report")
+OTHERS = ("score", "fit --export", "threshold", "analyse", "report")
 KILLS, FEW, ALTERATIONS = 18, 5, 1_000
 TABLE: list[Tally] = []
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from deepval.cli.analysing import ANALYSES
+from deepval.cli.arguments import spread
 from deepval.cli.commands import COMMANDS
-from deepval.cli.several import spread
 
 
 def functions() -> Iterator[tuple[str, Any]]:
@@ -24,13 +24,19 @@ def functions() -> Iterator[tuple[str, Any]]:
 
 def parameters(kinds: tuple[type, ...]) -> Iterator[tuple[str, str]]:
     """Command and option (or argument) of every parameter that takes one of these types, or several of them."""
+    for words, option, _ in declarations(kinds):
+        yield words, option
+
+
+def declarations(kinds: tuple[type, ...]) -> Iterator[tuple[str, str, Any]]:
+    """Command, option (or argument) and declaration of every parameter that takes one of these types."""
     for words, function in functions():
         for name, hint in get_type_hints(spread(function), include_extras=True).items():
-            told = get_args(hint)
-            if len(told) > 1 and kinds_of(told[0]) & set(kinds):
-                declared = (getattr(told[1], "default", None), *(getattr(told[1], "param_decls", None) or ()))
-                flags = [text for text in declared if isinstance(text, str) and text.startswith("--")]
-                yield words, flags[0] if flags else name
+            parts = get_args(hint)
+            if len(parts) > 1 and kinds_of(parts[0]) & set(kinds):
+                texts = (getattr(parts[1], "default", None), *(getattr(parts[1], "param_decls", None) or ()))
+                flags = [text for text in texts if isinstance(text, str) and text.startswith("--")]
+                yield words, flags[0] if flags else name, parts[1]
 
 
 def kinds_of(hint: Any) -> set[type]:

@@ -35,7 +35,7 @@ def write_beside_cells(home: Path) -> None:
 
 
 def commands(home: Path) -> dict[str, Words]:
-    """Commands that write, given where to; `export` and `report` take what `fit` and `evaluate` write to `home`."""
+    """Commands that write, by where to; some take the output of `fit` and `evaluate` in `home`."""
     cell = home / "cells" / "braking-monocular"
     judged = ("--cells", home / "cells", "--draws", "50")
     return {
@@ -57,7 +57,7 @@ def commands(home: Path) -> dict[str, Words]:
             *("--work", out / "w", "--out", out / "o"),
         ),
         "score": lambda out: ("score", cell, "ego-speed", "--out", out / "s.csv"),
-        "export": lambda out: ("export", cell, home / "gate.json", "--out", out / "gate.onnx"),
+        "fit --export": lambda out: ("fit", cell, "--export", home / "gate.json", "--out", out / "gate.onnx"),
         "threshold": lambda out: (
             *("threshold", home / "values.csv", "-s", home / "x.csv", "--alpha", 0.2),
             *("--out", out / "router.json"),

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import deepval
-from deepval.allocators.recipes import read_allocator
+from deepval.allocators import read_allocator
 from deepval.cells.folder import read_cell
 from deepval.cells.frame_files import read_frames
 from deepval.cells.spec import read_split

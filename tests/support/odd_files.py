@@ -20,14 +20,14 @@ from pyarrow import feather
 import argoverse_files
 import deepval
 import external_worlds
+from deepval.allocators import read_allocator
 from deepval.allocators.allocator import file_text
-from deepval.allocators.recipes import read_allocator
 from deepval.cells.explorer import pictures
 from deepval.cells.fitting import fit_on, refit, score_on
 from deepval.cells.folder import read_cell
 from deepval.cells.frame_files import read_frames
+from deepval.cells.sources import read_specification
 from deepval.cells.spec import read_split
-from deepval.cells.spec_files import read_specification
 from deepval.datasets import kitti, nuscenes
 from deepval.datasets.logs.argoverse import Argoverse2
 from deepval.datasets.logs.nuplan import Nuplan
@@ -410,7 +410,7 @@ def cell_subjects(home: Path) -> list[Subject]:
         json_subject(
             "exported",
             fitted["gate-gbm"],
-            command("export", cell, fitted["gate-gbm"], "--out", home / "g.onnx"),
+            command("fit", cell, "--export", fitted["gate-gbm"], "--out", home / "g.onnx"),
             seal=sealed,
         ),
         json_subject(

@@ -39,14 +39,15 @@ COMMANDS = [
     "perceive --dataset kitti --root {} -w detector.onnx --size 64 --out c", "fit {} -a gate-ridge",
     f"fit {CELL} -a gate-ridge --out {{}}/a.json", f"fit {CELL} --like {{}}.json", "score {} ego-speed",
     f"score {CELL} {{}}.json", f"score {CELL} ego-speed --out {{}}/s.csv",
-    "planner train --dataset kitti --root {} --out pl", f"profile {{}}.json --cell {CELL} --out c.toml",
-    "profile ego-speed --cell {} --out c.toml", "register {}.toml", "register plan.toml {}",
+    "train-planner --dataset kitti --root {} --out pl", f"profile {CELL} {{}}.json --out c.toml",
+    "profile {} ego-speed --out c.toml", "compare --register {}.toml", "compare --register plan.toml {}",
     "analyse signs {}", "analyse wins {}.json", f"analyse budgets {CELL} --costs {{}}.toml",
     "analyse signs kitti-public --data {} --work w", "reproduce {} --work w --out o",
     f"reproduce {CELL} --work {{}}/w --out o", f"reproduce {CELL} --work w --out {{}}/o",
-    "drive --dataset scenarionet --root {} --planner idm", "cells --data {}", "validate {} --cells cells",
-    "validate subs --cells {}", "leaderboard {} --cells cells --out b", "leaderboard subs --cells {} --out b",
-    "leaderboard subs --cells cells --out {}/b", "leaderboard subs --cells cells --out b --cache {}/c",
+    "drive --dataset scenarionet --root {} --planner idm", "cells --data {}", "leaderboard {} --cells cells --check",
+    "leaderboard subs --cells {} --check", "leaderboard {} --cells cells --out b",
+    "leaderboard subs --cells {} --out b", "leaderboard subs --cells cells --out {}/b",
+    "leaderboard subs --cells cells --out b --cache {}/c",
 ]  # fmt: skip
 
 

@@ -66,7 +66,7 @@ class Slopes(Learner):
         return Linear(standard, standard.applied(task.rows).T @ (labels - labels.mean()), float(labels.mean()))
 
 
-LIGHT = tuple(RowRecipe(name, RECIPES[name].front, RECIPES[name].target, Slopes()) for name in LEARNED)
+LIGHT = tuple(RowRecipe(name, RECIPES[name].feature_set, RECIPES[name].target, Slopes()) for name in LEARNED)
 """The six, looking at the same and learning the same, each by slopes."""
 ROLES = {"train": 4, "validation": 2, "test": 3}
 FRAMES = 10

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.allocators.fitted import FittedAllocator
-from deepval.allocators.learned import RECALLED, Learned
+from deepval.allocators.allocator import FittedAllocator
 from deepval.allocators.models import Linear, Model, Network, Quantile, Trees
 from deepval.allocators.models.model import Link, Standard
 from deepval.allocators.onnx_writer import IR_VERSION, ML, OPSETS, ROW, graph, model, node, shaped, tree_attributes
+from deepval.allocators.row_allocator import RECALLED, Learned
 from deepval.arrays import Float
 from deepval.errors import InputError, library
 from deepval.files.canonical import json_canonical
@@ -35,7 +35,7 @@ def onnx_of(allocator: Learned) -> bytes:
         for index, (other, weight) in enumerate(zip(heads[1:], (-1.0, RECALLED), strict=False)):
             signal = builder.add("Add", (signal, builder.add("Mul", (other, builder.number(weight)))), f"sum{index}")
         builder.add("Identity", (signal,), SCORE)
-    columns = len(allocator.front.columns)
+    columns = len(allocator.feature_set.columns)
     whole = graph(
         "allocator",
         builder.nodes,
@@ -50,8 +50,8 @@ def facts_of(allocator: Learned) -> Mapping[str, str]:
     """The metadata of a graph: its columns, the modes of its scores, and its training target and cell."""
     facts: dict[str, Any] = {
         "allocator": allocator.name,
-        "front": allocator.front.name,
-        "columns": list(allocator.front.columns),
+        "front": allocator.feature_set.name,
+        "columns": list(allocator.feature_set.columns),
         "modes": list(allocator.modes),
         "target": allocator.training.target,
         "cell": allocator.training.cell,

@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.allocators.fitted import FittedAllocator, Training
+from deepval.allocators.allocator import FittedAllocator, Training
 from deepval.allocators.models.model import linked
 from deepval.allocators.onnx_writer import graph, model, node, shaped
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError, library
 from deepval.features import Glance, Sight
-from deepval.features.images import sampled
-from deepval.features.views import View, picture
+from deepval.features.views import View, picture, sampled
 from deepval.perception.running.onnx_model import open_session
 
 SIZE_PX = 128
@@ -229,7 +228,7 @@ class PixelRouter(FittedAllocator):
         return open_session(self.model, name=f"that of {NAME}", threads=1)
 
     @classmethod
-    def fronts(cls) -> tuple[str, ...]:
+    def feature_sets(cls) -> tuple[str, ...]:
         """Pixels."""
         return (FRONT,)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.allocators.fitted import Examples, Recipe, Training
+from deepval.allocators.allocator import Examples, Recipe, Training
 from deepval.allocators.models.model import check_settings
 from deepval.allocators.pixel import (
     BLOCKS,

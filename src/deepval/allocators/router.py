@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from deepval import checks
-from deepval.allocators.allocator import SIGNALS, Allocator
-from deepval.allocators.fitted import FittedAllocator
-from deepval.allocators.recipes import read_allocator
+from deepval.allocators import read_allocator
+from deepval.allocators.allocator import SIGNALS, Allocator, FittedAllocator
 from deepval.errors import InputError, InputWarning, quoted
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past

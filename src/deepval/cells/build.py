@@ -14,10 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Float, Shaped
-from deepval.cells.kept_parts import (
+from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
+from deepval.cells.stored_parts import (
     Arrays,
+    Observed,
     PartStore,
+    SharedPart,
     StoredPart,
+    UnitPart,
     derived_arrays,
     own_settings,
     shared_arrays,
@@ -27,8 +31,7 @@ from deepval.cells.kept_parts import (
     unit_of,
     unit_rests_on,
 )
-from deepval.cells.spec import CellSpec, Material, specs
-from deepval.cells.unit import Observed, SharedPart, UnitPart, scored_outcomes, shared_part, unit_parts
+from deepval.cells.unit import scored_outcomes, shared_part, unit_parts, units_in_memory
 from deepval.cells.view_files import picture_files, view_files
 from deepval.diagnostics import role_column
 from deepval.engines import Map
@@ -44,7 +47,10 @@ from deepval.systems import System
 from deepval.systems.outcomes import Outcomes, joined
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
-from deepval.targets.objectives import ROUTING, RoutingObjective
+from deepval.targets import ROUTING, RoutingObjective
+
+MOST_HELD = 32
+"""Most units that a build holds in memory."""
 
 
 class Lacking(NamedTuple):
@@ -287,8 +293,10 @@ def built(
             Views of units read from the store have neither pictures nor lane maps.
     """
     units = UnitMap(tuple(requested), map_units, watch, store)
-    calibrations = _calibrations(units)
-    shared_parts, own_parts = units.parts(calibrations)
+    # A calibration reads the training units before their parts are computed: hold them, so that each is read once.
+    with units_in_memory(min(len(requested[0].units), MOST_HELD) if _raw_modes(requested[0]) else 1):
+        calibrations = _calibrations(units)
+        shared_parts, own_parts = units.parts(calibrations)
     shared = Shared(requested[0], tuple(shared_parts), calibrations, store)
     _check_coverage(shared.spec, shared.parts, strict=strict)
     for spec, parts in zip(requested, own_parts, strict=True):
@@ -320,12 +328,17 @@ def _calibrations(units: UnitMap) -> dict[str, Calibration]:
     spec, calibrations = units.specs[0], {}
     slot, chosen = slots(spec.definition)[0], set(spec.roles.train)
     train = [unit for unit in spec.units if unit in chosen]
-    for mode in (spec.modes[0], spec.modes[-1]):
-        if mode.reader is not None and mode.reader.scores == "raw":
-            parts, derive = units.scores(mode.name, train), partial(_calibration, mode.name)
-            arrays = derived_arrays(parts, derive, what="calibration", slot=slot, store=units.store)
-            calibrations[mode.name] = Calibration(**arrays)
+    for mode in _raw_modes(spec):
+        parts, derive = units.scores(mode.name, train), partial(_calibration, mode.name)
+        arrays = derived_arrays(parts, derive, what="calibration", slot=slot, store=units.store)
+        calibrations[mode.name] = Calibration(**arrays)
     return calibrations
+
+
+def _raw_modes(spec: CellSpec) -> list[ModeSpec]:
+    """The ends of the ladder whose scores must be calibrated."""
+    ends = (spec.modes[0], spec.modes[-1])
+    return [mode for mode in ends if mode.reader is not None and mode.reader.scores == "raw"]
 
 
 def _calibration(mode: str, *parts: GradedScores) -> Arrays:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float, Shaped
-from deepval.cells.sighting import Sighting
 from deepval.cells.spec import CellSpec
 from deepval.datasets import synthetic
 from deepval.datasets.synthetic import WorldSettings
@@ -26,7 +25,7 @@ from deepval.files.reading import check_pixels
 from deepval.geometry.camera import Camera, image_points_px
 from deepval.geometry.vehicle import ground_poses
 from deepval.perception.placing import PLACINGS
-from deepval.perception.reported.detections import persistent
+from deepval.perception.reported.detections import Detections, persistent
 from deepval.planners.observation import to_ego_m
 from deepval.systems.outcomes import Branches, Outcomes
 from deepval.systems.system import System
@@ -234,7 +233,14 @@ def frames(spec: CellSpec, drawn_frames: Sequence[Shown], *, most: int = MOST) -
 
 
 def extremes(
-    spec: CellSpec, seen: Sighting, *, objects: Mapping[str, Objects], branches: Branches, outcomes: Outcomes
+    spec: CellSpec,
+    scene: Scene,
+    truth: Truth,
+    *,
+    used: Mapping[str, Detections],
+    objects: Mapping[str, Objects],
+    branches: Branches,
+    outcomes: Outcomes,
 ) -> dict[str, dict[str, Any]]:
     """The frames of a unit with the largest harm and the largest benefit, by sign; a sign without any has no entry."""
     drawn_frames = {}
@@ -243,22 +249,23 @@ def extremes(
         if len(size) and size.max() > 0:
             row = int(np.argmax(size))
             drawn_frames[sign] = {"sign": sign} | _frame(
-                spec, seen, row, objects=objects, branches=branches, outcomes=outcomes
+                spec, scene, truth, row, used=used, objects=objects, branches=branches, outcomes=outcomes
             )
     return drawn_frames
 
 
 def _frame(
     spec: CellSpec,
-    seen: Sighting,
+    scene: Scene,
+    truth: Truth,
     row: int,
     *,
+    used: Mapping[str, Detections],
     objects: Mapping[str, Objects],
     branches: Branches,
     outcomes: Outcomes,
 ) -> dict[str, Any]:
-    system, scene, truth = outcomes.system, seen.scene, seen.truth
-    t = int(outcomes.order[row])
+    system, t = outcomes.system, int(outcomes.order[row])
     now, previous = scene.part(slice(t, t + 1)), branches.before[t : t + 1]
     reference = truth.objects.at(t)
     reference_plan = system.plan(reference, now, previous=previous)[0]
@@ -270,7 +277,7 @@ def _frame(
             "terms": {term: float(part[row, m]) for term, part in outcomes.terms.items()},
         }
         modes[mode] = losses | _decision(system, now, objects[mode].at(t), branches.plans[mode][t], previous=previous)
-        modes[mode] |= _boxes(spec, seen, mode, objects[mode], t)
+        modes[mode] |= _boxes(spec, scene, truth, used[mode], objects[mode], t)
     modes = {mode: {key: entry[key] for key in _MODE_KEYS} for mode, entry in modes.items()}
     around = road(scene, t, truth)
     more = {} if around is None else {"road": around}
@@ -319,11 +326,10 @@ def _decision(
     }
 
 
-def _boxes(spec: CellSpec, seen: Sighting, mode: str, objects: Objects, t: int) -> dict[str, Any]:
+def _boxes(spec: CellSpec, scene: Scene, truth: Truth, used: Detections, objects: Objects, t: int) -> dict[str, Any]:
     """The reported box, class and score of each object; box and score are null where none was reported."""
-    used = seen.used[mode]
     keep = persistent(used) if spec.persistence else None
-    behind = PLACINGS[spec.geometry].behind(used, seen.scene, seen.truth, keep=keep)[objects.frame == t]
+    behind = PLACINGS[spec.geometry].behind(used, scene, truth, keep=keep)[objects.frame == t]
     reported = behind >= 0
     box_px, score = np.full((len(behind), 4), np.nan), np.full(len(behind), np.nan)
     box_px[reported], score[reported] = used.box_px[behind[reported]], used.score[behind[reported]]

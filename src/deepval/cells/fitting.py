@@ -27,7 +27,7 @@ from deepval.allocators import (
 )
 from deepval.allocators.allocator import SIGNALS
 from deepval.arrays import Float, Int, Shaped
-from deepval.cells.case import ALLOCATORS
+from deepval.cells.evaluation_data import ALLOCATORS
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS, unit_folds
@@ -43,8 +43,7 @@ from deepval.tables.columns import positions
 from deepval.tables.costs import Costs
 from deepval.tables.scores import Fit, Kind, Scores
 from deepval.tables.values import ValueTable
-from deepval.targets import TARGETS, labels
-from deepval.targets.objectives import RoutingObjective
+from deepval.targets import TARGETS, RoutingObjective, labels
 
 Keeper = Callable[[BuiltCell, Recipe, Training, Callable[[], FittedAllocator]], FittedAllocator]
 """Returns the stored fit of a recipe on a cell, or fits now."""
@@ -354,7 +353,7 @@ def rows_on(
     if reason is not None:
         raise InputError(f"{allocator.name} cannot score here: {reason}.")
     sights = _sights(cell, _units_with_inputs(cell, units_of(cell.split, units)))
-    return np.concatenate([allocator.front.rows(sight)[sight.view.detections.run] for sight in sights])
+    return np.concatenate([allocator.feature_set.rows(sight)[sight.view.detections.run] for sight in sights])
 
 
 def out_of_fold(cell: BuiltCell, recipe: str | Recipe, *, folds: int = 5, seed: int = 0, map_fits: Map = map) -> Scored:

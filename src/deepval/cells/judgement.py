@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from deepval.cells.case import Case, note
+from deepval.cells.evaluation_data import EvaluationData, note
 from deepval.cells.spec import units_of
 from deepval.judging.budgets import Budget
 from deepval.judging.draws import seeds_by_units
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from deepval.cells.folder import BuiltCell
 
 
-def case_of(cell: "BuiltCell", costs: Costs | None = None) -> Case:
+def case_of(cell: "BuiltCell", costs: Costs | None = None) -> EvaluationData:
     """A built cell as the data to judge scores on; with other costs than its own, if any."""
     table = cell.listed if costs is None else replace(cell.listed, costs=costs)
-    return Case(cell.folder, table, cell, own_costs=costs is None)
+    return EvaluationData(cell.folder, table, cell, own_costs=costs is None)
 
 
 def shared_seeds(cells: "Mapping[str, BuiltCell]", seed: int, *, units: str = "test") -> dict[str, int]:
@@ -34,7 +34,7 @@ def shared_seeds(cells: "Mapping[str, BuiltCell]", seed: int, *, units: str = "t
 
 
 def judge(
-    case: "Case | BuiltCell",
+    case: "EvaluationData | BuiltCell",
     scores: "Mapping[str, Scores | Scored]",
     budgets: Sequence[Budget] | None = None,
     *,
@@ -47,7 +47,7 @@ def judge(
     """The judgement of scores on a cell or a values file.
 
     Args:
-        case: A built cell, or the data of `read_case` or `case_of`.
+        case: A built cell, or the data of `read_evaluation_data` or `case_of`.
         scores: Scores by allocator.
         budgets: Budgets; selection at the default levels where None.
         command: Command that judges, for the ledger; None leaves the ledger as it is.
@@ -57,7 +57,7 @@ def judge(
             without any score are left out.
         settings: More arguments of `evaluate`: draws, seed, calibration, by, missing_costs, terms, watch and so on.
     """
-    case = case if isinstance(case, Case) else case_of(case)
+    case = case if isinstance(case, EvaluationData) else case_of(case)
     if units is None and case.cell is not None:
         units = list(case.cell.split.test)
     aligned = {

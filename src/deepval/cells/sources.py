@@ -1,22 +1,29 @@
-"""Names and files from a command line or a specification -> material of cells, with the hashes of all files read."""
+"""Command line, specification file (TOML or JSON) or built cell -> specifications of cells with their data at hand.
+
+A specification file names data set, root, modes (cheap first, or in pairs), geometry and system: docs/cells.md. Its
+paths are relative to the file or, if there is no such file, to the folder of the data.
+"""
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import DEFAULT_MODES, DEFAULT_THRESHOLD, CellSpec, Material, ModeSpec, specs
-from deepval.datasets import Dataset, open_dataset
+from deepval.datasets import DATASETS, Dataset, open_dataset
 from deepval.datasets.synthetic import MODES, Simulated, Synthetic, WorldSettings
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, quoted
+from deepval.files import reading
+from deepval.files.canonical import read_json, read_toml
 from deepval.perception.modes import BUILT_IN, NAMES, FileMode, Profiled, built_in_mode
 from deepval.perception.reported.cache import units_in
 from deepval.perception.reported.detection_files import is_cache
 from deepval.perception.reported.detections import ScoreKind
 from deepval.systems import System
 from deepval.systems.learned import learned_planners
+from deepval.tables.costs import PROFILES, check_modes
 
 
 @dataclass(frozen=True)
@@ -196,7 +203,7 @@ def _synthetic(spec: CellSpec) -> Material:
 def _from_files(cell: BuiltCell, root: Path | None, files: Mapping[str, Path], maps: Path | None) -> Material:
     spec = cell.spec
     if root is None:
-        raise InputError(f"{cell.folder}: its data set is read again, and nobody said where it lies: give --root.")
+        raise InputError(f"{cell.folder}: its data set must be read again: give its folder with --root.")
     named = [_mode_file(cell, mode, files) for mode in spec.modes]
     source = open_dataset(spec.dataset, root, **({} if maps is None else {"maps": maps}))
     return from_files(source, named, units=spec.units)
@@ -206,8 +213,7 @@ def _mode_file(cell: BuiltCell, mode: ModeSpec, files: Mapping[str, Path]) -> Mo
     built_in = mode.made.get("source") == BUILT_IN
     if not built_in and mode.name not in files:
         raise InputError(
-            f"{cell.folder}: its modes are read again, and nobody said where {mode.name} lies: give "
-            f"--mode {mode.name}=FILE."
+            f"{cell.folder}: its modes must be read again: give the file of {mode.name} with --mode {mode.name}=FILE."
         )
     return ModeFile(
         name=mode.name,
@@ -217,3 +223,182 @@ def _mode_file(cell: BuiltCell, mode: ModeSpec, files: Mapping[str, Path]) -> Mo
         classes=mode.classes,
         seed=mode.made.get("seed", 0),
     )
+
+
+FIELDS = {
+    "dataset": str,
+    "root": str,
+    "maps": str,
+    "units": list,
+    "geometry": (str, list),
+    "system": (str, list),
+    "classes": list,
+    "persistence": bool,
+    "costs": str,
+    "seed": int,
+    "scenes": int,
+    "frames": int,
+    "modes": dict,
+    "pairs": list,
+    "frames_run": dict,
+    "constants": dict,
+}
+"""Fields of a specification and their types."""
+MODE_FIELDS = {"file": str, "like": str, "scores": str, "threshold": (int, float)}
+NAMED = ("units", "geometry", "system", "classes")
+"""Fields whose lists contain texts only."""
+OF_THE_WORLD = ("seed", "scenes", "frames")
+ELSEWHERE = ("root", "maps")
+
+
+@dataclass(frozen=True)
+class BuildGroup:
+    """Cells to build together; they share data set and modes.
+
+    Attributes:
+        specs: Their specifications, with the data at hand.
+        costs: Costs to put into each cell: a file, or a shipped profile; None for none.
+    """
+
+    specs: tuple[CellSpec, ...]
+    costs: Path | None = None
+
+
+def is_specification(path: Path) -> bool:
+    """Whether a file claims to be a specification: TOML, or JSON that names a data set at its top."""
+    if path.suffix != ".json" or not reading.is_file(path):
+        return path.suffix == ".toml" and reading.is_file(path)
+    try:
+        content = read_json(path)
+    except InputError:
+        return False
+    return isinstance(content, dict) and isinstance(content.get("dataset"), str)
+
+
+@dataclass(frozen=True)
+class SearchFolders:
+    """Folders in which the files of a specification are searched for: that of the specification first."""
+
+    folders: tuple[Path, ...]
+
+    def path(self, name: str) -> Path:
+        """Path of a file or folder in the first search folder that has it; in the first one where none has."""
+        paths = [folder / name for folder in self.folders]
+        return next((path for path in paths if reading.exists(path)), paths[0])
+
+
+def read_specification(path: Path, data: Path | None = None) -> list[BuildGroup]:
+    """The cells that a file specifies: every combination of its geometries and systems, pair by pair of modes."""
+    fields = read_json(path) if path.suffix == ".json" else read_toml(path)
+    try:
+        return _cells(fields, SearchFolders((path.parent,) if data is None else (path.parent, data)))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from error
+
+
+def _cells(fields: Mapping[str, Any], folders: SearchFolders) -> list[BuildGroup]:
+    _check_fields(fields, FIELDS, "a specification")
+    for name in ("dataset", "geometry", "system"):
+        if name not in fields:
+            raise InputError(f"a specification must name its {name}; found none.")
+    if fields["dataset"] not in DATASETS:
+        raise InputError(f"a data set must be one of {', '.join(DATASETS)}; found {fields['dataset']!r}.")
+    material = _world_material(fields) if fields["dataset"] == "synthetic" else _file_material(fields, folders)
+    costs = fields.get("costs")
+    costs = None if costs is None else Path(costs) if costs in PROFILES else folders.path(costs)
+    if costs is not None:
+        check_modes(costs, [mode.name for mode in material.modes])
+    specs_by_pair = [
+        specs(
+            pair,
+            geometries=_names(fields["geometry"]),
+            systems=_names(fields["system"]),
+            persistence=fields.get("persistence", False),
+            changes=fields.get("constants"),
+        )
+        for pair in _by_pair(material, fields.get("pairs"))
+    ]
+    return [BuildGroup(tuple(pair_specs), costs) for pair_specs in specs_by_pair]
+
+
+def _by_pair(material: Material, pairs: Sequence[Any] | None) -> list[Material]:
+    """One material for each pair of modes, or the material itself where no pairs are listed."""
+    if pairs is None:
+        return [material]
+    modes = {mode.name: mode for mode in material.modes}
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2 or not {*map(str, pair)} <= set(modes):
+            raise InputError(f"each of pairs must be two of the modes {', '.join(modes)}, cheap first; found {pair!r}.")
+    return [replace(material, modes=tuple(modes[name] for name in pair)) for pair in pairs]
+
+
+def _world_material(fields: Mapping[str, Any]) -> Material:
+    _refuse_fields(fields, (*ELSEWHERE, "frames_run"), "the synthetic world")
+    modes = fields.get("modes", {name: {} for name in DEFAULT_MODES})
+    for name, mode in modes.items():
+        _check_fields(mode, {"threshold": MODE_FIELDS["threshold"]}, f"mode {name} of the synthetic world")
+    default = WorldSettings()
+    size = WorldSettings(scenes=fields.get("scenes", default.scenes), frames=fields.get("frames", default.frames))
+    return synthetic(
+        tuple(modes),
+        seed=fields.get("seed", 0),
+        settings=size,
+        threshold={name: float(mode.get("threshold", DEFAULT_THRESHOLD)) for name, mode in modes.items()},
+        classes=fields.get("classes"),
+        units=fields.get("units"),
+    )
+
+
+def _file_material(fields: Mapping[str, Any], folders: SearchFolders) -> Material:
+    _refuse_fields(fields, OF_THE_WORLD[1:], "a data set on disk")
+    if "root" not in fields or len(fields.get("modes", {})) < 2:
+        raise InputError(f"data set {fields['dataset']} needs root, the folder of its files, and two or more modes.")
+    maps = {"maps": folders.path(fields["maps"])} if "maps" in fields else {}
+    source = open_dataset(fields["dataset"], folders.path(fields["root"]), **maps)
+    classes = tuple(fields["classes"]) if "classes" in fields else None
+    files = [
+        _specified_mode(name, mode, folders, classes, fields.get("seed", 0)) for name, mode in fields["modes"].items()
+    ]
+    files = [replace(file, frames_run=fields.get("frames_run")) for file in files]
+    return from_files(source, files, units=fields.get("units"))
+
+
+def _specified_mode(
+    name: str, fields: Mapping[str, Any], folders: SearchFolders, classes: tuple[str, ...] | None, seed: int
+) -> ModeFile:
+    _check_fields(fields, MODE_FIELDS, f"mode {name}")
+    limit, kind = fields.get("threshold"), fields.get("scores")
+    if kind not in (None, "probabilities", "raw", "none"):
+        raise InputError(f"scores of mode {name} must be probabilities, raw or none; found {kind!r}.")
+    return ModeFile(
+        name=name,
+        path=folders.path(fields["file"]) if "file" in fields else None,
+        threshold=None if limit is None else float(limit),
+        scores=kind,
+        classes=classes,
+        like=fields.get("like"),
+        seed=seed,
+    )
+
+
+def _names(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _refuse_fields(fields: Mapping[str, Any], names: Sequence[str], what: str) -> None:
+    for name in names:
+        if name in fields:
+            raise InputError(f"{name} changes nothing with {what}: leave it out.")
+
+
+def _check_fields(table: Any, fields: Mapping[str, Any], what: str) -> None:
+    """Raise InputError for a field that is not read, or a value of the wrong type."""
+    if not isinstance(table, Mapping):
+        raise InputError(f"{what} must be a table; found {quoted(table)}.")
+    for name, value in table.items():
+        if name not in fields:
+            raise InputError(f"{what} may have the fields {', '.join(fields)}; found {name!r}.")
+        if not isinstance(value, fields[name]) or (isinstance(value, bool) and fields[name] is not bool):
+            raise InputError(f"{name} of {what} has the wrong type; found {quoted(value)}.")
+        if name in NAMED and isinstance(value, list) and not all(isinstance(item, str) for item in value):
+            raise InputError(f"{name} of {what} must be a list of texts; found {quoted(value)}.")

@@ -5,31 +5,42 @@ cell of the same data set and modes shares: the data that an allocator may use, 
 diagnostics may use.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Shaped
+from deepval.arrays import Bool
 from deepval.cells.explorer import extremes
-from deepval.cells.sighting import Sighting, placed, sighting
 from deepval.cells.spec import CellSpec, ModeSpec
+from deepval.cells.stored_parts import Observed, SharedPart, UnitPart
+from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.features.views import connectors_m
 from deepval.perception.placing import PLACINGS
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.reported.ap_swap import GradedFrames, graded_frames
+from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import (
     Calibration,
-    Covered,
     Detections,
     calibrate,
     coverage,
     has_ground_boxes,
+    persistent,
 )
 from deepval.perception.reported.losses import ground_losses, perception_losses
-from deepval.perception.reported.matching import GradedScores, graded_scores
+from deepval.perception.reported.matching import (
+    Candidates,
+    GradedScores,
+    Matching,
+    graded_scores,
+    match_candidates,
+    matching,
+)
 from deepval.progress import Watch, unwatched
 from deepval.systems.outcomes import Branches, Outcomes, branches, joined, recombined, unit_outcomes
 from deepval.systems.system import constants, same_plans, settable, with_constants
@@ -37,65 +48,166 @@ from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
 from deepval.world.objects import Objects, required_deceleration_mps2
 from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+Item = TypeVar("Item")
+
+
+class _Cache(Generic[Item]):
+    """The items read last, up to a number."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.items: OrderedDict[Hashable, Item] = OrderedDict()
+
+    def item(self, key: Hashable, read: Callable[[], Item]) -> Item:
+        """The item of a key, read now if it is not in the cache."""
+        if key not in self.items:
+            self.items[key] = read()
+        self.items.move_to_end(key)
+        self.resize(self.most)
+        return self.items[key]
+
+    def resize(self, most: int) -> None:
+        """Limit the cache to `most` items from now on; the least recently used are dropped."""
+        self.most = most
+        while len(self.items) > most:
+            self.items.popitem(last=False)
+
+
+@dataclass(frozen=True)
+class UnitData:
+    """One unit as read: the scene, its truth, and by mode the reported detections and those used."""
+
+    scene: Scene
+    truth: Truth
+    reported: Mapping[str, Detections]
+    used: Mapping[str, Detections]
+    _keep: Mapping[str, Bool[np.ndarray, "det"]]
+    _candidates: dict[str, Candidates] = field(default_factory=dict)
+    _matchings: dict[str, Matching] = field(default_factory=dict)
+
+    @property
+    def run(self) -> dict[str, Bool[np.ndarray, "time"]]:
+        """For each mode, the frames on which it was run."""
+        return {mode: detections.run for mode, detections in self.used.items()}
+
+    def candidates(self, mode: str) -> Candidates:
+        """Pairs of a mode's reported detections and reference objects that may match; computed once."""
+        if mode not in self._candidates:
+            self._candidates[mode] = match_candidates(self.reported[mode], self.truth)
+        return self._candidates[mode]
+
+    def matching(self, mode: str) -> Matching:
+        """The matching of a mode's used detections; computed once."""
+        if mode not in self._matchings:
+            # A report may lack image boxes that the used detections have.
+            candidates = self.candidates(mode).where(self._keep[mode]) if self.reported[mode].has_boxes else None
+            self._matchings[mode] = matching(self.used[mode], self.truth, candidates=candidates)
+        return self._matchings[mode]
+
+    def scores(self, mode: str) -> GradedScores:
+        """Scores of a mode's reported detections, and whether each is right."""
+        report = self.reported[mode]
+        whole = self._keep[mode].all()
+        match = self.matching(mode) if whole else matching(report, self.truth, candidates=self.candidates(mode))
+        return graded_scores(report, self.truth, match=match)
+
+
+_UNITS: _Cache[tuple[Scene, Truth]] = _Cache(1)
+_REPORTS: _Cache[Detections] = _Cache(4)
+_DATA: _Cache[UnitData] = _Cache(1)
+
+
+def cache_units(most: int = 1) -> None:
+    """Hold this many units in memory from now on, for repeated passes over them; their files must not change."""
+    _UNITS.resize(most)
+    _REPORTS.resize(4 * most)
+    _DATA.resize(most)
+
+
+@contextmanager
+def units_in_memory(most: int) -> Iterator[None]:
+    """Hold at least this many units in memory within a block."""
+    before = _UNITS.most
+    cache_units(max(most, before))
+    try:
+        yield
+    finally:
+        cache_units(before)
+
+
+def unit_data(spec: CellSpec, unit: str) -> UnitData:
+    """The unit as the cell reads it; cached for other cells of the same data set and modes."""
+    if spec.source is None:
+        raise InputError(f"{spec.id}: the folder of its data set is not set: give it.")
+    source, files, modes = spec.source, spec.files_digest, spec.modes
+    return _DATA.item((source, files, modes, unit), lambda: _unit_data(source, files, modes, unit))
+
+
+def _unit_data(source: Dataset, files: str, modes: tuple[ModeSpec, ...], unit: str) -> UnitData:
+    scene, truth = _read(source, files, unit)
+    reported = {mode.name: _report(source, files, unit, mode) for mode in modes}
+    used = {mode.name: used_detections(mode, reported[mode.name]) for mode in modes}
+    keep = {mode.name: _reaches(mode, reported[mode.name]) for mode in modes}
+    return UnitData(scene, truth, reported, used, keep)
+
+
+def _read(source: Dataset, files: str, unit: str) -> tuple[Scene, Truth]:
+    return _UNITS.item((source, files, unit), lambda: source.read_unit(unit))
+
+
+def _report(source: Dataset, files: str, unit: str, mode: ModeSpec) -> Detections:
+    """A mode's report on a unit before any threshold; cached for variants of a cell."""
+    key = (source, files, unit, _reader(mode), mode.classes)
+    return _REPORTS.item(key, lambda: mode_report(mode, *_read(source, files, unit)))
+
+
+def mode_report(mode: ModeSpec, scene: Scene, truth: Truth) -> Detections:
+    """A mode's report on a unit, restricted to the mode's classes."""
+    return _of_classes(_reader(mode).detections(scene, truth), mode.classes)
+
+
+def _reader(mode: ModeSpec) -> ModeReader:
+    if mode.reader is None:
+        raise InputError(f"mode {mode.name}: the file of its report is not set: give it.")
+    return mode.reader
+
+
+def _of_classes(report: Detections, classes: tuple[str, ...] | None) -> Detections:
+    return report if classes is None else report.where(np.isin(report.cls, np.array(sorted(classes), dtype=str)))
+
+
+def used_detections(mode: ModeSpec, report: Detections) -> Detections:
+    """The detections of a report that reach the mode's threshold."""
+    return report if mode.threshold is None else report.where(_reaches(mode, report))
+
+
+def _reaches(mode: ModeSpec, report: Detections) -> Bool[np.ndarray, "det"]:
+    return np.ones(len(report), dtype=bool) if mode.threshold is None else report.score >= mode.threshold
+
+
+def objects_by_mode(spec: CellSpec, data: UnitData) -> dict[str, Objects]:
+    """The downstream system's objects, by mode."""
+    return {mode: objects_of_mode(spec, data, mode) for mode in data.used}
+
+
+def objects_of_mode(spec: CellSpec, data: UnitData, mode: str) -> Objects:
+    """The downstream system's objects from one mode."""
+    used = data.used[mode]
+    keep = persistent(used) if spec.persistence else None
+    return PLACINGS[spec.geometry].place(used, data.scene, data.truth, keep=keep)
+
 
 LEAST_SCORE = 0.10
 """Least probability of detections that are graded as right or wrong, for objectives based on average precision."""
 
 
-class Observed(NamedTuple):
-    """The planner's objects from the cheap mode's report, and the distance to the next connector at each frame."""
-
-    objects: Objects
-    connector_m: Float[np.ndarray, "time"]
-
-
 @dataclass(frozen=True)
-class UnitPart:
-    """One unit of a cell.
-
-    Attributes:
-        outcomes: Loss terms and plans of every mode.
-        known: Columns that are available before escalation, per input, to slice by.
-        shown: The most harmed and the most helped frame by sign, drawn; empty where the unit is no test unit.
-        observed: The planner's objects, where the placing observes.
-        evidence: Columns that the system adds to the evidence for diagnostics, per input.
-    """
-
-    outcomes: Outcomes
-    known: Mapping[str, np.ndarray]
-    shown: Mapping[str, dict[str, Any]]
-    observed: Observed | None
-    evidence: Mapping[str, Float[np.ndarray, "input"]]
-
-
-@dataclass(frozen=True)
-class SharedPart:
-    """The part of one unit that all cells of a data set and its modes share.
-
-    Attributes:
-        scene: The data that the vehicle has.
-        cheap: The cheap mode's report.
-        inputs: Ids of the frames on which both ends of the ladder were run.
-        evidence: Per such frame, perception losses of both modes and the deceleration that the reference requires.
-        on_ground: Per such frame, perception losses of both modes by their 3D boxes, where both report some.
-        graded: Detections of both modes from a low probability on, right or wrong; None without probabilities.
-        covered: Coverage of the unit by each mode.
-    """
-
-    scene: Scene
-    cheap: Detections
-    inputs: Shaped[np.ndarray, "input"]
-    evidence: Mapping[str, Float[np.ndarray, "input"]]
-    on_ground: Mapping[str, Float[np.ndarray, "input"]]
-    graded: tuple[GradedFrames, GradedFrames] | None
-    covered: Mapping[str, Covered]
-
-
-@dataclass(frozen=True)
-class Acted:
+class UnitPlans:
     """One unit as a cell reads it: the objects of every mode, the plans for them, and the outcomes of the plans."""
 
-    seen: Sighting
+    data: UnitData
     objects: Mapping[str, Objects]
     plans: Branches
     outcomes: Outcomes
@@ -104,43 +216,53 @@ class Acted:
 def unit_parts(specs: Sequence[CellSpec], unit: str) -> list[UnitPart]:
     """One unit's part of every cell, for cells that share a data set and modes."""
     parts, way_m = [], None
-    for spec, acted in zip(specs, unit_acted(specs, unit), strict=True):
-        seen, objects, outcomes = acted.seen, acted.objects, acted.outcomes
+    for spec, unit_plan in zip(specs, unit_plans(specs, unit), strict=True):
+        data, objects, outcomes = unit_plan.data, unit_plan.objects, unit_plan.outcomes
         is_test = unit in spec.roles.test
-        drawn = extremes(spec, seen, objects=objects, branches=acted.plans, outcomes=outcomes) if is_test else {}
+        drawn = {}
+        if is_test:
+            drawn = extremes(
+                spec,
+                data.scene,
+                data.truth,
+                used=data.used,
+                objects=objects,
+                branches=unit_plan.plans,
+                outcomes=outcomes,
+            )
         observed = None
         if PLACINGS[spec.geometry].observes:
-            way_m = connectors_m(seen.scene) if way_m is None else way_m
+            way_m = connectors_m(data.scene) if way_m is None else way_m
             observed = Observed(objects[spec.order[0]], way_m)
         ends = {"cheap": objects[spec.order[0]], "full": objects[spec.order[-1]]}
-        columns = spec.acting.evidence(ends, seen.scene, seen.truth)
+        columns = spec.acting.evidence(ends, data.scene, data.truth)
         evidence = {name: column[outcomes.order] for name, column in columns.items()}
-        parts.append(UnitPart(outcomes, _before_escalation(seen, outcomes), drawn, observed, evidence))
+        parts.append(UnitPart(outcomes, _before_escalation(data, outcomes), drawn, observed, evidence))
     return parts
 
 
-def unit_acted(specs: Sequence[CellSpec], unit: str) -> Iterator[Acted]:
+def unit_plans(specs: Sequence[CellSpec], unit: str) -> Iterator[UnitPlans]:
     """Plans and outcomes of each downstream system on one unit, for cells that share a data set.
 
     Modes with the same use and placing share their objects. Cells that differ in the weights of the loss alone also
     share their plans, which are computed once.
     """
     objects: dict[tuple[ModeSpec, str, bool], Objects] = {}
-    planned: list[tuple[CellSpec, Acted]] = []
+    planned: list[tuple[CellSpec, UnitPlans]] = []
     for spec in specs:
         rule = spec.acting
-        same = [acted for other, acted in planned if _plans_alike(other, spec)]
+        same = [unit_plan for other, unit_plan in planned if _plans_alike(other, spec)]
         if same:
             yield replace(same[0], outcomes=recombined(same[0].outcomes, rule))
             continue
-        seen = sighting(spec, unit)
+        data = unit_data(spec, unit)
         for mode in spec.modes:
             key = (mode, spec.geometry, spec.persistence)
-            objects[key] = objects[key] if key in objects else placed(spec, seen, mode.name)
+            objects[key] = objects[key] if key in objects else objects_of_mode(spec, data, mode.name)
         mode_objects = {mode.name: objects[mode, spec.geometry, spec.persistence] for mode in spec.modes}
-        plans = branches(rule, seen.scene, mode_objects, seen.run)
-        outcomes = unit_outcomes(rule, seen.scene, seen.truth, branches=plans, run=seen.run)
-        planned.append((spec, Acted(seen, mode_objects, plans, outcomes)))
+        plans = branches(rule, data.scene, mode_objects, data.run)
+        outcomes = unit_outcomes(rule, data.scene, data.truth, branches=plans, run=data.run)
+        planned.append((spec, UnitPlans(data, mode_objects, plans, outcomes)))
         yield planned[-1][1]
 
 
@@ -150,9 +272,9 @@ def _plans_alike(one: CellSpec, other: CellSpec) -> bool:
     return alike and one.rule is not None and other.rule is not None and same_plans(one.rule, other.rule)
 
 
-def _before_escalation(seen: Sighting, outcomes: Outcomes) -> dict[str, np.ndarray]:
+def _before_escalation(data: UnitData, outcomes: Outcomes) -> dict[str, np.ndarray]:
     """Columns that are available before escalation: ego speed, cheap boxes, deceleration that cheap boxes require."""
-    scene, cheap = seen.scene, next(iter(seen.used.values()))
+    scene, cheap = data.scene, next(iter(data.used.values()))
     columns = {
         "ego_speed_mps": scene.ego_speed_mps,
         "cheap_boxes": np.bincount(cheap.frame, minlength=len(scene)),
@@ -166,49 +288,55 @@ def _before_escalation(seen: Sighting, outcomes: Outcomes) -> dict[str, np.ndarr
 
 def scored_outcomes(spec: CellSpec, unit: str, mode: str) -> GradedScores:
     """Scores of a mode's detections on a unit and whether each is right, to fit a calibration on."""
-    seen = sighting(spec, unit)
-    return graded_scores(seen.reported[mode], seen.truth)
+    return unit_data(spec, unit).scores(mode)
 
 
 def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibration]) -> SharedPart:
     """The part of one unit that all cells of the specification's data set and modes share."""
-    seen = sighting(spec, unit)
-    scene, truth = seen.scene, seen.truth
+    data = unit_data(spec, unit)
+    scene, truth = data.scene, data.truth
     cheap, full = spec.modes[0], spec.modes[-1]
-    marks = seen.used[cheap.name].run & seen.used[full.name].run
-    ends = {"cheap": seen.used[cheap.name], "full": seen.used[full.name]}
-    in_image = {end: perception_losses(used, truth) for end, used in ends.items() if used.has_boxes}
-    solid = all(has_ground_boxes(used, scene) for used in ends.values())
-    on_ground = {end: ground_losses(used, truth, scene=scene) for end, used in ends.items()} if solid else {}
+    marks = data.used[cheap.name].run & data.used[full.name].run
+    ends = {"cheap": cheap.name, "full": full.name}
+    in_image = {
+        end: perception_losses(data.used[mode], truth, match=data.matching(mode))
+        for end, mode in ends.items()
+        if data.used[mode].has_boxes
+    }
+    used = {end: data.used[mode] for end, mode in ends.items()}
+    solid = all(has_ground_boxes(detections, scene) for detections in used.values())
+    on_ground = {end: ground_losses(detections, truth, scene=scene) for end, detections in used.items() if solid}
     evidence, on_ground = (
         {f"{end}_{name}": column[marks] for end, losses in by_end.items() for name, column in losses.items()}
         for by_end in (in_image, on_ground)
     )
     evidence["reference_required_mps2"] = required_deceleration_mps2(truth.objects, scene.ego_speed_mps)[marks]
-    graded = [_graded_detections(seen, mode, calibrations.get(mode.name), marks) for mode in (cheap, full)]
+    graded = [_graded_detections(data, mode, calibrations.get(mode.name), marks) for mode in (cheap, full)]
     return SharedPart(
         scene=scene,
-        cheap=seen.reported[cheap.name],
+        cheap=data.reported[cheap.name],
         inputs=scene.inputs[marks],
         evidence=evidence,
         on_ground=on_ground,
         graded=None if graded[0] is None or graded[1] is None else (graded[0], graded[1]),
-        covered={mode: coverage(detections) for mode, detections in seen.used.items()},
+        covered={mode: coverage(detections) for mode, detections in data.used.items()},
     )
 
 
 def _graded_detections(
-    seen: Sighting, mode: ModeSpec, calibration: Calibration | None, marks: Bool[np.ndarray, "time"]
+    data: UnitData, mode: ModeSpec, calibration: Calibration | None, marks: Bool[np.ndarray, "time"]
 ) -> GradedFrames | None:
     """Detections of a mode from a low probability on, right or wrong; None where it has no probabilities."""
-    report = seen.reported[mode.name]
+    report = data.reported[mode.name]
     if calibration is not None:
         report = calibrate(report, calibration)
     elif mode.reader is None or mode.reader.scores != "probabilities":
         return None
-    return (
-        graded_frames(report.where(report.score >= LEAST_SCORE), seen.truth, frames=marks) if report.has_boxes else None
-    )
+    if not report.has_boxes:
+        return None
+    likely = report.score >= LEAST_SCORE
+    candidates = data.candidates(mode.name).where(likely)
+    return graded_frames(report.where(likely), data.truth, frames=marks, candidates=candidates)
 
 
 def variant_tables(
@@ -223,7 +351,7 @@ def variant_tables(
         label: Text of the progress.
     """
     units = [str(like.unit_ids[index]) for index in sorted(set(like.unit.tolist()))]
-    parts = [[acted.outcomes for acted in unit_acted(variants, unit)] for unit in watch(units, label)]
+    parts = [[unit_plan.outcomes for unit_plan in unit_plans(variants, unit)] for unit in watch(units, label)]
     tables = []
     for outcomes in map(joined, zip(*parts, strict=True)):
         table = ValueTable.from_columns(

@@ -13,8 +13,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 import numpy as np
 
 from deepval.errors import InputError, reason
-from deepval.features.images import sampled
-from deepval.features.views import CheapMode, View, picture
+from deepval.features.views import CheapMode, View, picture, sampled
 from deepval.files.canonical import Manifest, json_content, json_text
 from deepval.files.reading import formed_file
 from deepval.files.writing import AMISS, HEADERS

@@ -14,17 +14,18 @@ from deepval.cells import build, fitting, sources
 from deepval.cells import folder as folders
 from deepval.cells.fitting import Scored
 from deepval.cells.judgement import judge
-from deepval.cli import options
-from deepval.cli.options import Json
-from deepval.cli.reporting import kept, page_text
-from deepval.cli.saying import say
+from deepval.cli import terminal
+from deepval.cli.arguments import limits
+from deepval.cli.options import Json, Seed
+from deepval.cli.report_page import page_text, read_result
+from deepval.cli.terminal import say
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.budgets import LEVELS, Latency, Selection
 from deepval.paper.analyses.regime import PAPER, regime_lines
-from deepval.report import console, forms
+from deepval.report import forms
 from deepval.report.comparisons import overview
 from deepval.results import Result
 from deepval.tables.column_files import csv_text
@@ -33,20 +34,24 @@ from deepval.tables.costs import PROFILES
 BOARD = PROFILES["jetson-agx-xavier"]
 BOTH = [*map(Selection, LEVELS), *map(Latency, LEVELS)]
 SHOWN = "braking-monocular"
-"""The cell on which causal policies are judged too."""
+"""The cell with a judgement of causal policies."""
 
 
 def demo(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for cells and results.")] = Path("demo"),
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the synthetic world.")] = 0,
-    scenes: Annotated[int, typer.Option("--scenes", help="Scenes of the synthetic world.")] = WorldSettings().scenes,
+    seed: Seed = 0,
+    scenes: Annotated[
+        int, typer.Option("--scenes", help="Scenes of the synthetic world.", callback=limits(3, 10_000))
+    ] = WorldSettings().scenes,
     pixel: Annotated[
-        bool, typer.Option("--pixel", help="Draw every frame; with image features and the pixel router (needs torch).")
+        bool, typer.Option("--pixel", help="Draw every frame, and add image features and the pixel router (torch).")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Build the cells of the synthetic world, fit every allocator and judge all of them on the test units.
+    """Build, fit, judge and report a synthetic world.
+
+    Cells are built, every allocator is fitted, and all are judged on the test units.
 
     Example: deepval demo --out demo
     """
@@ -58,7 +63,7 @@ def demo(
     free: dict[str, Result] = {}
     charged: dict[str, Result] = {}
     tables = {}
-    for cell in build.cells(world, geometries=geometries, systems=systems, watch=options.watch):
+    for cell in build.cells(world, geometries=geometries, systems=systems, watch=terminal.watch):
         system, geometry = cell.spec.system, cell.spec.geometry
         folder = out / f"{system}-{geometry}"
         folders.write(cell, folder, costs=BOARD, pictures=pixel)
@@ -66,7 +71,7 @@ def demo(
         tables[system, geometry] = [cell.table]
     if json:
         content = {name: {"free": free[name].to_dict(), "charged": charged[name].to_dict()} for name in free}
-        typer.echo(options.as_json(content), nl=False)
+        terminal.print_json(content)
         return
     say("The synthetic world, all units, beside the paper's ranges:\n" + "\n".join(regime_lines(tables)) + "\n")
     overviews = [overview(free, alpha=alpha) for alpha in LEVELS]
@@ -75,14 +80,12 @@ def demo(
     pages = {name: out / name / "result.json" for name in free}
     pages |= {f"{name}, charged": out / name / "result-board.json" for name in charged}
     pages[f"{SHOWN}, causal"] = _judge_causal(folders.read_cell(out / SHOWN))
-    write_atomically(page, page_text({name: kept(path) for name, path in pages.items()}, images=True))
+    write_atomically(page, page_text({name: read_result(path) for name, path in pages.items()}, images=True))
     write_atomically(out / "results.md", "\n\n".join(map(forms.table_markdown, overviews)) + "\n")
     say("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
-    typer.echo(
-        console.render_tables([overviews[1], overviews[4]], width=options.width(), color=options.colored()), nl=False
-    )
-    say(f"\nCells and results lie in {out}/<system>-<geometry>/, all tables in {out}/results.md.")
-    say(f"Everything as one page, with sliders and frames to look at: {page}")
+    terminal.print_tables([overviews[1], overviews[4]])
+    say(f"\nCells and results: {out}/<system>-<geometry>/. All tables: {out}/results.md.")
+    say(f"One page with everything, sliders and frames: {page}")
     if os.environ.get("DISPLAY") and os.isatty(1):
         webbrowser.open(reading.resolved(page).as_uri())
 
@@ -90,7 +93,7 @@ def demo(
 def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     """Verdicts on the cell with free allocators, and with charged ones."""
     recipes = [*fitting.recipes_for(cell), *["router-pixel"] * pixel]
-    scored = fitting.scored_by_all(cell, recipes, lenient=True, watch=options.watch)
+    scored = fitting.scored_by_all(cell, recipes, lenient=True, watch=terminal.watch)
     for name, item in scored.items():
         text = csv_text(item.columns())
         write_atomically(cell.folder / "scores" / f"{name}.csv", text, make_folder=True)
@@ -111,7 +114,7 @@ def _judge_charged(cell: folders.BuiltCell, scored: Mapping[str, Scored], **sett
 
 def _judge_causal(cell: folders.BuiltCell) -> Path:
     """Verdicts on causal policies: allocators fitted on the training units, thresholds from the validation units."""
-    scored = fitting.scored_by_all(cell, units="train", lenient=True, watch=options.watch)
+    scored = fitting.scored_by_all(cell, units="train", lenient=True, watch=terminal.watch)
     result = _judge_charged(cell, scored, calibration=list(cell.split.validation))
     result.save(cell.folder / "result-causal.json")
     return cell.folder / "result-causal.json"

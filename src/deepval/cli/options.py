@@ -1,47 +1,36 @@
-"""Words of the command line -> what the library takes: options that several commands share."""
+"""Options that several commands share, each declared once, and the values that their words stand for."""
 
-import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-import deepval
-from deepval.cells.case import Case
+from deepval.cells.evaluation_data import EvaluationData, read_evaluation_data
 from deepval.cells.spec import ROLES
-from deepval.cli import bounds
-from deepval.cli.saying import say
-from deepval.engines import ENGINES
-from deepval.errors import InputError, meant, one_line
+from deepval.cli.arguments import OptionGroup, check_number, limits
+from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width  # noqa: F401 - used by analyses
+from deepval.engines import ENGINES, Engine, engine
+from deepval.errors import InputError, meant
 from deepval.files import reading
 from deepval.judging.budgets import LEVELS, RAILS, Accounting, Budget, Selection, measured
-from deepval.report import FORMS, console
-from deepval.results import KINDS, Result
+from deepval.results import KINDS
 from deepval.tables.costs import PROFILES
-from deepval.tables.scores import REFERENCES, Scores
+from deepval.tables.scores import Scores
 
-if TYPE_CHECKING:
-    from deepval.datasets import Dataset
-
-LEAST_WIDTH, ENDLESS = 40, 10_000
-"""Columns of the narrowest terminal that tables are made for, and of what is none."""
-MOST_ROWS = 200
-"""Rows of a table on the console; a longer one is summarised."""
-
+MOST_DRAWS = 10_000_000
 LONGEST_NUMBER = 20
-"""Digits of a whole number that are looked at."""
+"""Digits of a whole number that are read."""
 
 SUBJECT, BUDGETS, INTERVALS = "What is judged", "Budgets", "Intervals"
-MORE, OUTPUT, ENGINE = "Further tables", "Output", "Who does the work"
+MORE, OUTPUT, ENGINE = "Further tables", "Output", "Workers"
 """Headings of options in the help of a command."""
 
 
-def offered(*words: str) -> Callable[[], list[str]]:
-    """What a shell completes an option with."""
+def completion(*words: str) -> Callable[[], list[str]]:
+    """The words that a shell offers for an option."""
     return lambda: list(words)
 
 
@@ -56,8 +45,8 @@ ScoreFiles = Annotated[
     typer.Option(
         "--scores",
         "-s",
-        help="Scores files: -s a.csv b.csv, each FILE or NAME=FILE with columns input, score. Repeatable. Of a cell "
-        "also names of files in its folder scores; all of them if none is given.",
+        help="Scores files with columns input, score: -s a.csv b.csv, or NAME=FILE. Repeatable. For a cell also names "
+        "of files in its folder scores; default: all of them.",
         rich_help_panel=SUBJECT,
     ),
 ]
@@ -65,7 +54,7 @@ CostFile = Annotated[
     Path | None,
     typer.Option(
         "--costs",
-        help=f"Costs of modes and allocators: .toml, or one that ships ({', '.join(PROFILES)}). Default: the cell's.",
+        help=f"Costs of modes and allocators: a .toml file or a profile ({', '.join(PROFILES)}). Default: the cell's.",
         rich_help_panel=SUBJECT,
     ),
 ]
@@ -75,146 +64,221 @@ Alphas = Annotated[
         "--alpha", help="Budget share in (0, 1]. Repeatable. Default: 0.1, 0.2, 0.3, 0.5.", rich_help_panel=BUDGETS
     ),
 ]
-Kinds = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--budget",
-        help=f"{', '.join(KINDS)}. Repeatable. Default: what costs allow.",
-        rich_help_panel=BUDGETS,
-        autocompletion=offered(*KINDS),
-    ),
-]
 Rails = Annotated[
     str | None,
     typer.Option(
         "--rails",
         help="Energy convention: mj (module, the default), mj_gpu, mj_all.",
         rich_help_panel=BUDGETS,
-        autocompletion=offered(*RAILS),
+        autocompletion=completion(*RAILS),
     ),
 ]
 Skipping = Annotated[
     bool,
     typer.Option(
-        "--skipping", help="Charge the full mode instead of, not after, the cheap one.", rich_help_panel=BUDGETS
+        "--skipping", help="Charge the full mode instead of the cheap one, not after it.", rich_help_panel=BUDGETS
     ),
 ]
-DrawNumber = Annotated[
-    str,
-    typer.Option("--draws", help="Number of bootstrap draws of units, or 'exact'.", rich_help_panel=INTERVALS),
-]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of the draws.", rich_help_panel=INTERVALS)]
-Modes = Annotated[
-    str | None,
-    typer.Option(
-        "--modes",
-        help="Modes to judge, cheap first: small,large. Default: the file's order.",
-        rich_help_panel=SUBJECT,
-    ),
+Seed = Annotated[
+    int, typer.Option("--seed", help="Random seed.", callback=limits(0, 2**63 - 1), rich_help_panel=INTERVALS)
 ]
 Units = Annotated[str | None, typer.Option("--units", help="Units: a,b,c or a file with one per line.")]
-JudgedUnits = Annotated[
-    str | None,
-    typer.Option(
-        "--units",
-        help="Units to judge: a,b,c or a file with one per line; of a cell also by role: test, validation, "
-        "train, fit, all. Default: test, or all where no scores were fitted.",
-        rich_help_panel=SUBJECT,
-        autocompletion=offered(*ROLES),
-    ),
-]
 Calibration = Annotated[
     str | None,
     typer.Option(
         "--calibrate",
-        help="Units to calibrate streaming policies on, such as validation.",
-        rich_help_panel=MORE,
-        autocompletion=offered(*ROLES),
-    ),
-]
-MissingRule = Annotated[
-    str,
-    typer.Option(
-        "--missing",
-        help="Inputs without a score: error, or worst (ranked last).",
+        help="Units that set thresholds, such as validation. For a cell also by role.",
         rich_help_panel=SUBJECT,
-        autocompletion=offered("error", "worst"),
-    ),
-]
-TermFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--terms",
-        help="Loss terms (.parquet, .csv) of the inputs, to keep in the result. Default: the cell's.",
-        rich_help_panel=SUBJECT,
-    ),
-]
-Weights = Annotated[
-    list[str] | None,
-    typer.Option("--weight", help="NAME=NUMBER: weigh a loss term otherwise. Repeatable.", rich_help_panel=SUBJECT),
-]
-Maps = Annotated[
-    Path | None, typer.Option("--maps", help="Folder of lane maps: nuScenes' map expansion, or ScenarioNet records.")
-]
-TableMemory = Annotated[
-    str | None,
-    typer.Option(
-        "--memory",
-        help="How much memory may be used, such as 1.5GB: Parquet files that would take more are read piece by piece. "
-        "Default: DEEPVAL_MEMORY, else most of what is free. 0: always piece by piece.",
-        rich_help_panel=SUBJECT,
+        autocompletion=completion(*ROLES),
     ),
 ]
 PlanFile = Annotated[
     Path | None,
     typer.Option(
         "--plan",
-        help="A registered plan: say which comparisons were planned (beside --json: on stderr).",
+        help="A registered plan: report which comparisons were planned (with --json: on stderr).",
         rich_help_panel=OUTPUT,
     ),
-]
-EngineName = Annotated[
-    str,
-    typer.Option(
-        "--engine",
-        help=f"Who works: {' or '.join(ENGINES)} (a cluster, extra ray).",
-        autocompletion=offered(*ENGINES),
-        rich_help_panel=ENGINE,
-    ),
-]
-Workers = Annotated[int, typer.Option("--workers", help="How many do it at once.", rich_help_panel=ENGINE)]
-Memory = Annotated[
-    int | None,
-    typer.Option(
-        "--worker-memory",
-        help="Most MB that a worker may take beyond what it starts with (Linux).",
-        rich_help_panel=ENGINE,
-    ),
-]
-Address = Annotated[
-    str | None,
-    typer.Option("--address", help="Of a running Ray cluster. Default: one of this machine.", rich_help_panel=ENGINE),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 
 
-def maps_of(dataset: str, maps: Path | None) -> dict[str, Path]:
-    """What a data set is opened with to find its lane maps; only nuScenes has them apart from its own files."""
-    if maps is not None and dataset != "nuscenes":
-        raise InputError(f"--maps changes nothing with --dataset {dataset}: leave it out, or give another --dataset.")
-    return {} if maps is None else {"maps": maps}
+@dataclass(frozen=True)
+class Draws(OptionGroup):
+    """The draws of units behind intervals."""
+
+    draws: Annotated[
+        str, typer.Option("--draws", help="Number of bootstrap draws of units, or 'exact'.", rich_help_panel=INTERVALS)
+    ] = "1000"
+    seed: Seed = 0
+
+    def __post_init__(self) -> None:
+        _ = self.number
+
+    @property
+    def number(self) -> int | Literal["exact"]:
+        """Number of draws, or "exact"."""
+        if self.draws == "exact":
+            return "exact"
+        if not self.draws.isdecimal():
+            raise InputError(f"--draws must be a number or 'exact'; found {self.draws!r}.")
+        number = int(self.draws[:LONGEST_NUMBER])
+        check_number("--draws", number, (0, MOST_DRAWS))
+        return number
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """As keyword arguments of the library."""
+        return {"draws": self.number, "seed": self.seed}
 
 
-def check_roads(source: "Dataset", units: Sequence[str]) -> None:
-    """An error unless every unit may have a lane map, for systems that draw the road."""
-    lacking = source.without_map(units)
-    if lacking:
-        others = ",".join(unit for unit in units if unit not in lacking)
-        advice = f" or name the other{'s' if ',' in others else ''}: --units {others}" if others else ""
+@dataclass(frozen=True)
+class Budgets(OptionGroup):
+    """Budget shares and kinds of budgets."""
+
+    alpha: Alphas = None
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget",
+            help=f"{', '.join(KINDS)}. Repeatable. Default: those that the costs allow.",
+            rich_help_panel=BUDGETS,
+            autocompletion=completion(*KINDS),
+        ),
+    ] = None
+
+    def of(self, case: EvaluationData, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
+        """Budgets for a case; without --budget, selection and the kinds that charge some scores, or `every` score."""
+        return budgets(case, scores, self.alpha, self.budget, every=every)
+
+
+@dataclass(frozen=True)
+class ChargedBudgets(Budgets):
+    """Budgets, and how they charge."""
+
+    rails: Rails = None
+    skipping: Skipping = False
+
+    def of(self, case: EvaluationData, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
+        """Budgets for a case, as of `Budgets`."""
+        return budgets(case, scores, self.alpha, self.budget, rails=self.rails, skipping=self.skipping, every=every)
+
+
+def budgets(
+    case: EvaluationData,
+    scores: Mapping[str, Scores],
+    alphas: Sequence[float] | None = None,
+    kinds: Sequence[str] | None = None,
+    *,
+    rails: str | None = None,
+    skipping: bool = False,
+    every: bool = False,
+) -> list[Budget]:
+    """Budgets of these kinds; by default selection and the kinds that charge some of the scores, or `every` score."""
+    convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
+    accounting: Accounting = "skipping" if skipping else "cascade"
+    budget_kinds = [one_of(kind, KINDS, "--budget") for kind in kinds or case.kinds(scores, convention, every=every)]
+    if rails is not None and "energy" not in budget_kinds:
         raise InputError(
-            f"the learned planner draws the road, and {len(lacking)} of {len(units)} units have no lane map "
-            f"({', '.join(lacking)}): give --maps with their maps{',' if advice else ''}{advice}."
+            f"--rails applies only to energy budgets; none was requested: give --costs with {rails!r} for every mode."
         )
+    if skipping and set(budget_kinds) == {"selection"}:
+        raise InputError(
+            "--skipping applies only to latency, energy and money budgets; none was requested: give --costs."
+        )
+    return [
+        Selection(a) if kind == "selection" else measured(kind, a, accounting=accounting, rails=convention)
+        for kind in budget_kinds
+        for a in alphas or LEVELS
+    ]
+
+
+@dataclass(frozen=True)
+class Subject(OptionGroup):
+    """The costs, modes, units and inputs that are judged."""
+
+    costs: CostFile = None
+    modes: Annotated[
+        str | None,
+        typer.Option(
+            "--modes",
+            help="Modes to judge, cheap first: small,large. Default: the file's order.",
+            rich_help_panel=SUBJECT,
+        ),
+    ] = None
+    units: Annotated[
+        str | None,
+        typer.Option(
+            "--units",
+            help="Units to judge: a,b,c or a file with one per line; for a cell also test, validation, train, fit or "
+            "all. Default: test, or all if no scores were fitted.",
+            rich_help_panel=SUBJECT,
+            autocompletion=completion(*ROLES),
+        ),
+    ] = None
+    missing: Annotated[
+        str,
+        typer.Option(
+            "--missing",
+            help="Inputs without a score: error, or worst (ranked last).",
+            rich_help_panel=SUBJECT,
+            autocompletion=completion("error", "worst"),
+        ),
+    ] = "error"
+
+    def __post_init__(self) -> None:
+        one_of(self.missing, ("error", "worst"), "--missing")
+
+    @property
+    def mode_names(self) -> list[str] | None:
+        """The modes to judge; None for all."""
+        return name_list(self.modes)
+
+    @property
+    def missing_rule(self) -> Any:
+        """What happens to inputs without a score."""
+        return self.missing
+
+    def case(self, values: Path) -> EvaluationData:
+        """The cell or values file with these costs and modes."""
+        return read_evaluation_data(values, costs=self.costs, modes=self.mode_names)
+
+
+@dataclass(frozen=True)
+class Workers(OptionGroup):
+    """Processes of this machine or actors of a cluster, and how many."""
+
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            help=f"{' or '.join(ENGINES)} (a cluster; needs the extra ray).",
+            autocompletion=completion(*ENGINES),
+            rich_help_panel=ENGINE,
+        ),
+    ] = "local"
+    workers: Annotated[
+        int, typer.Option("--workers", help="Number of workers.", callback=limits(1, 1_024), rich_help_panel=ENGINE)
+    ] = 1
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            "--worker-memory",
+            help="MB that a worker may use beyond what it starts with (Linux).",
+            callback=limits(1, 10**9),
+            rich_help_panel=ENGINE,
+        ),
+    ] = None
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address", help="Address of a running Ray cluster. Default: start one here.", rich_help_panel=ENGINE
+        ),
+    ] = None
+
+    def hired(self) -> Engine:
+        """The engine, to be used in a `with` statement."""
+        return engine(self.engine, workers=self.workers, memory_mb=self.memory, address=self.address)
 
 
 def score_files(texts: Iterable[str] | None) -> dict[str, Path]:
@@ -222,203 +286,57 @@ def score_files(texts: Iterable[str] | None) -> dict[str, Path]:
     return named_files(texts or (), "Allocators", lambda path: path.stem)
 
 
-def named_files(texts: Iterable[str], who: str, name_of: Callable[[Path], str]) -> dict[str, Path]:
-    """Files by name: NAME=FILE, or what `name_of` calls a bare FILE; a name that is given twice is refused."""
-    named: dict[str, Path] = {}
+def named_files(texts: Iterable[str], owners: str, name_of: Callable[[Path], str]) -> dict[str, Path]:
+    """Files by name: NAME=FILE, or a bare FILE under `name_of(FILE)`; a repeated name is refused."""
+    files: dict[str, Path] = {}
     for text in texts:
         name, equals, file = text.partition("=")
         path = Path(file if equals else text)
         name = name if equals else name_of(path)
-        if name in named:
-            raise InputError(f"{who} need different names; {name!r} is given twice. Write NAME=FILE.")
-        named[name] = path
-    return named
-
-
-def budgets(
-    case: Case,
-    scores: Mapping[str, Scores],
-    alphas: list[float] | None = None,
-    kinds: list[str] | None = None,
-    *,
-    rails: str | None = None,
-    skipping: bool = False,
-    every: bool = False,
-) -> list[Budget]:
-    """Budgets of the kinds asked for; by default selection and what charges some of the scores, or `every` one."""
-    convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
-    accounting: Accounting = "skipping" if skipping else "cascade"
-    budget_kinds = [one_of(kind, KINDS, "--budget") for kind in kinds or case.kinds(scores, convention, every=every)]
-    if rails is not None and "energy" not in budget_kinds:
-        raise InputError(
-            f"--rails is of energy budgets, and none is judged: give --costs that have {rails!r} throughout."
-        )
-    if skipping and set(budget_kinds) == {"selection"}:
-        raise InputError(
-            "--skipping is of measured budgets (latency, energy, money), and none is judged: give --costs."
-        )
-    levels = alphas or LEVELS
-    return [
-        Selection(a) if kind == "selection" else measured(kind, a, accounting=accounting, rails=convention)
-        for kind in budget_kinds
-        for a in levels
-    ]
-
-
-def difference(value: float | None, *, form: str, draws: int | Literal["exact"]) -> float | None:
-    """The difference to resolve, checked before anything is judged."""
-    if value is None:
-        return None
-    if not value:
-        raise InputError(f"--resolve must be a difference other than 0; found {value:g}.")
-    if form != "console" or draws == 0:
-        raise InputError(
-            "--resolve is a table on the console, and needs draws: leave --json, --format or --draws 0 out."
-        )
-    return value
-
-
-def at_least(number: int, least: int, option: str) -> int:
-    """The number, which must not be smaller."""
-    if number < least:
-        raise InputError(f"{option} must be {least} or more; found {number}.")
-    return number
-
-
-def draws(text: str) -> int | Literal["exact"]:
-    """A number of draws, or "exact"."""
-    if text == "exact":
-        return "exact"
-    if not text.isdecimal():
-        raise InputError(f"--draws must be a number or 'exact'; found {text!r}.")
-    number = int(text[:LONGEST_NUMBER])
-    bounds.check("--draws", number)
-    return number
-
-
-def weights(texts: Iterable[str] | None) -> dict[str, float]:
-    """Weights of loss terms from NAME=NUMBER."""
-    weights_by_term = {}
-    for text in texts or ():
-        name, _, number = text.rpartition("=")
-        if not name:
-            raise InputError(f"--weight must be NAME=NUMBER; found {text!r}.")
-        weights_by_term[name] = bounds.number(number, "--weight NAME=NUMBER")
-    return weights_by_term
+        if name in files:
+            raise InputError(f"{owners} need different names; {name!r} is given twice. Write NAME=FILE.")
+        files[name] = path
+    return files
 
 
 def unit_list(text: str | None, roles: Sequence[str] = ()) -> list[str] | None:
-    """Units from a,b,c or from a file with one per line; a role is one, also where a file has its name."""
+    """Units from a,b,c or from a file with one per line; a role stays a role even if a file has its name."""
     if text is None:
         return None
     parts = text.split(",")
     if text not in roles and reading.is_file(text):
         parts = reading.text(text, "a list of units, one per line,").splitlines()
-    named = [part.strip() for part in parts if part.strip()]
-    if not named:
+    units = [part.strip() for part in parts if part.strip()]
+    if not units:
         raise InputError(f"At least one unit must be named; found none in {text!r}.")
-    return named
+    return units
 
 
-def mode_list(text: str | None) -> list[str] | None:
-    """Modes from small,large."""
+def name_list(text: str | None) -> list[str] | None:
+    """Names from small,large."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
-    """The word, which must be one of those allowed."""
+    """The word, if it is one of those allowed."""
     if text not in allowed:
         raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}{meant(text, allowed)}")
     return text
 
 
-def show(result: Result, form: str, *, sections: Sequence[str] | None = None, whole: bool = True) -> None:
-    """Print a result in a form; on the console the named tables, or all, a summary where they are long."""
-    if form == "console":
-        most = None if whole else MOST_ROWS
-        text = console.render(result, width=width(), color=colored(), sections=sections, most=most)
-        typer.echo(text, nl=False)
-    else:
-        typer.echo(FORMS[form](result), nl=False)
-
-
-def width() -> int:
-    """The terminal's width; a file or a pipe gets every column in one line."""
-    from shutil import get_terminal_size
-
-    return max(LEAST_WIDTH, get_terminal_size().columns) if sys.stdout.isatty() else ENDLESS
-
-
-def colored() -> bool:
-    """Whether what is printed may be coloured."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-def print_resolution(result: Result, difference: float) -> None:
-    """How many units would tell a difference of this size from nothing, row by row."""
-    say(f"\nUnits that would resolve a difference of {difference:g} of the all-cheap loss with 80 % power:")
-    for row in result.rows:
-        if row.allocator in REFERENCES or row.verdict == "infeasible":
-            continue
-        if row.versus_random_spread is None:
-            say(f"  {row.allocator}, {row.kind} {row.alpha:g}: unknown ({row.reason})")
-        else:
-            units_needed = deepval.units_to_resolve(row.versus_random_spread, row.units, difference)
-            say(f"  {row.allocator}, {row.budget.label}: {units_needed:,} (there are {row.units})")
-
-
-def as_json(content: Any) -> str:
-    """Content as JSON text."""
-    import json
-
-    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def without_nan(content: Any) -> Any:
-    """Content with None where a number is NaN, as JSON wants it."""
-    if isinstance(content, dict):
-        return {key: without_nan(value) for key, value in content.items()}
-    return None if isinstance(content, float) and content != content else content
-
-
-class _Bar:
-    """A bar on stderr that appears once the work has taken two seconds."""
-
-    def __init__(self) -> None:
-        self.began, self.bar, self.task = time.monotonic(), None, None
-
-    def at(self, label: str, done: int, total: int) -> None:
-        """Show how far the work is."""
-        from rich.console import Console
-        from rich.markup import escape
-        from rich.progress import Progress
-
-        if self.bar is None and time.monotonic() - self.began > 2:
-            self.bar = Progress(console=Console(stderr=True), transient=True)
-            self.bar.start()
-            self.task = self.bar.add_task("", total=total)
-        if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, description=escape(one_line(label)), completed=done, total=total)
-
-    def stop(self) -> None:
-        """Take the bar away."""
-        if self.bar is not None:
-            self.bar.stop()
-
-
-@contextmanager
-def step_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A function to call with (label, done, total) while work goes on."""
-    bar = _Bar()
+def number(text: str, option: str) -> float:
+    """A finite number in the text of an option, such as the part after NAME=."""
     try:
-        yield bar.at
-    finally:
-        bar.stop()
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"{option} must hold finite numbers; found {text!r}.")
+    return value
 
 
-def watch(items: Any, label: str) -> Iterable[Any]:
-    """The items, with a bar on stderr once they have taken two seconds."""
-    with step_bar() as step:
-        for done, item in enumerate(items):
-            step(label, done, len(items))
-            yield item
+def at_least(number: int, least: int, option: str) -> int:
+    """The number, if it is not smaller."""
+    if number < least:
+        raise InputError(f"{option} must be {least} or more; found {number}.")
+    return number

@@ -5,8 +5,7 @@ the past of the next frame. For a unit: View -> Sight, which holds the glances o
 """
 
 from deepval.features.cheap import cheap_features
-from deepval.features.glances import Glance, glance
-from deepval.features.sights import Sight
+from deepval.features.glances import Glance, Sight, glance
 from deepval.features.table import FEATURE_NAMES, FEATURES, Feature
 from deepval.features.tracked import TRACKED_FEATURES, TRACKED_NAMES, tracked_features
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.features.glances import BRAKING, PLACE, Glance, ahead, box_iou, stopping_mps2
-from deepval.features.images import IMAGE_STATISTICS, image_statistics
 from deepval.features.table import FEATURE_NAMES
+from deepval.features.views import IMAGE_STATISTICS, image_statistics
 from deepval.geometry.classes import CLASSES
 
 LEAST_PROBABILITY = 0.10

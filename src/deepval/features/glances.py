@@ -11,16 +11,17 @@ passed.
 If the mode observes, the glance holds its objects (`tracks`) and no boxes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import hypot, inf, isnan, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Shaped
+from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
-from deepval.features.images import grey
-from deepval.features.views import CheapMode, Frame, Past, Remembered
+from deepval.features.views import CheapMode, Frame, Past, Remembered, View, frames_of, grey, sampled
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import CLASSES, HEIGHT_M, NUSCENES_CLASSES, SUPER_CLASS
 from deepval.geometry.lift import LiftSettings
@@ -422,3 +423,43 @@ def _row(frame: Frame, objects: list[Remembered], demands: list[float]) -> tuple
         frame.ego_speed_mps,
         proximity,
     )
+
+
+Row = Callable[[Glance], Float[np.ndarray, "column"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """The glances of a unit's frames; with `images` False, pictures are not opened."""
+
+    view: View
+    images: bool = True
+
+    def __len__(self) -> int:
+        return len(self.view)
+
+    @cached_property
+    def glances(self) -> tuple[Glance, ...]:
+        """The glance of each frame, with the memory of the earlier ones."""
+        glances, past = [], Past()
+        for frame in frames_of(self.view, images=self.images):
+            glances.append(glance(_with_sampled_picture(frame), past, mode=self.view.mode))
+            past = glances[-1].after
+        return tuple(glances)
+
+    def rows(self, row: Row, columns: int) -> Float[np.ndarray, "time column"]:
+        """The row of each frame, `columns` long; computed once per function `row`."""
+        if row not in self._rows:
+            table = np.array([row(seen) for seen in self.glances], float).reshape(len(self), columns)
+            table.setflags(write=False)
+            self._rows[row] = table
+        return self._rows[row]
+
+    @cached_property
+    def _rows(self) -> dict[Row, Float[np.ndarray, "time column"]]:
+        return {}
+
+
+def _with_sampled_picture(frame: Frame) -> Frame:
+    """The frame with a sampled picture, as features read it: the whole pictures of a unit would fill the memory."""
+    return frame if frame.image is None else replace(frame, image=np.ascontiguousarray(sampled(frame.image)))

@@ -31,7 +31,7 @@ from deepval.judging.rows import judge, with_simultaneous
 from deepval.judging.streams import Cap, Streamed, streams, times
 from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch, unwatched
-from deepval.results import DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
+from deepval.results import Curve, DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
 from deepval.tables.columns import positions
 from deepval.tables.parts import OnDisk, on_disk
@@ -166,6 +166,22 @@ def evaluate(
         samples=samples_of(resamples, judged, streamed),
         fresh=Fresh(resamples, tuple(judged_scores)),
     )
+
+
+def gain_curves(
+    table: ValueTable,
+    scores: Mapping[str, Any],
+    points: int,
+    *,
+    units: Sequence[str] | None = None,
+    draws: int | Literal["exact"] = 1000,
+    seed: int = 0,
+) -> tuple[Curve, ...]:
+    """The curves that `evaluate` adds with `curve_points`, without the rest of the judgement."""
+    judged_on, _ = _split(table, units, None)
+    judged_scores = [on_part(judged_on, item, table, "error") for item in align_all(table, scores)]
+    resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed))
+    return audits.curves(resamples, judged_scores, points)
 
 
 def _recombined(

@@ -17,20 +17,19 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from deepval.allocators.allocator import SIGNALS
-from deepval.allocators.fitted import FittedAllocator, Recipe, Training
-from deepval.allocators.fronts import FRONTS
-from deepval.allocators.recipes import read_allocator, recipe_named
+from deepval.allocators import read_allocator, recipe_named
+from deepval.allocators.allocator import SIGNALS, FittedAllocator, Recipe, Training
+from deepval.allocators.feature_sets import FEATURE_SETS
 from deepval.arrays import Float
 from deepval.cells import fitting
-from deepval.cells.case import note
+from deepval.cells.evaluation_data import note
 from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.relabelled import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
+from deepval.cells.label_fits import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputWarning, NothingToLearnError
 from deepval.features import Sight
-from deepval.features.sights import Row
+from deepval.features.glances import Row
 from deepval.files import reading
 from deepval.files.canonical import json_canonical, json_content, plain, sha256
 from deepval.files.writing import npz_arrays
@@ -55,7 +54,7 @@ class KeptSight(Sight):
 
     def rows(self, row: Row, columns: int) -> Float[np.ndarray, "time column"]:
         """The rows as they were kept; those of no front are made as ever."""
-        front = next((each.name for each in FRONTS.values() if each.row == row), None)
+        front = next((each.name for each in FEATURE_SETS.values() if each.row == row), None)
         if front is None or row in self._rows:
             return super().rows(row, columns)
         self._rows[row] = self.keeper(front)[self.view.scene.unit]
@@ -83,11 +82,11 @@ class SeenCell(BuiltCell):
 
     def _rows(self, front: str, sights: tuple[Sight, ...]) -> dict[str, np.ndarray]:
         view = {name: digest for name, digest in self.manifest.files.items() if name.startswith("view/")}
-        rests_on = {"view": view, "front": front, "code": code_digest("deepval.allocators.fronts", __name__)}
+        rests_on = {"view": view, "front": front, "code": code_digest("deepval.allocators.feature_sets", __name__)}
 
         def make() -> dict[str, bytes]:
             file = io.BytesIO()
-            np.savez(file, *(FRONTS[front].rows(sight) for sight in sights))
+            np.savez(file, *(FEATURE_SETS[front].rows(sight) for sight in sights))
             return {ROWS: file.getvalue()}
 
         folder = kept(self.work / "kept", "rows", rests_on, make)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from deepval.cells.case import openings
+from deepval.cells.evaluation_data import openings
 from deepval.errors import InputError
 from deepval.judging.contenders import Basis, parsed
 from deepval.judging.over_cells import PooledComparison, compared_over, together

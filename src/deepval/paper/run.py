@@ -11,12 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from deepval.cells.case import note_looks
+from deepval.cells.evaluation_data import note_looks
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.sighting import hold_units
-from deepval.cells.sources import located, needs_files
+from deepval.cells.sources import BuildGroup, located, needs_files
 from deepval.cells.spec import CellSpec
-from deepval.cells.spec_files import Wanted
+from deepval.cells.unit import cache_units
 from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning, is_of_machine, reports_absence, reports_machine
 from deepval.files import reading
@@ -123,7 +122,7 @@ def run(
     try:
         lacking = _all(mapped(_analyse, undone), undone, "analyses", watch)
     finally:
-        hold_units()
+        cache_units()
     outcomes: dict[str, dict[str, AnalysisOutcome]] = {}
     refused = {
         _place(job): AnalysisOutcome((), (sentence,)) for job, sentence in zip(undone, lacking, strict=True) if sentence
@@ -139,7 +138,7 @@ def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) ->
     return [result for _, result in zip(watch(items, label), done, strict=True)]
 
 
-def _build(job: tuple[Wanted, Path]) -> None:
+def _build(job: tuple[BuildGroup, Path]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         list(built_cells(*job))
@@ -284,7 +283,7 @@ def _place(job: Job) -> Path:
 
 def _analyse(job: Job) -> str | None:
     """Make and keep a job's answer; why there is none where this machine lacks a file or a library for it."""
-    hold_units(HELD)
+    cache_units(HELD)
     try:
         _kept(job)
     except InputError as error:

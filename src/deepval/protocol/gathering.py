@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.sources import ModeFile, from_files, synthetic
+from deepval.cells.sources import BuildGroup, ModeFile, from_files, is_specification, read_specification, synthetic
 from deepval.cells.spec import CellSpec, Material, specs
-from deepval.cells.spec_files import Wanted, is_specification, read_specification
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
@@ -54,7 +53,7 @@ class CellSources:
     """
 
     folders: tuple[Path, ...]
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[BuildGroup, ...]
     lacking: Mapping[str, tuple[str, ...]]
 
 
@@ -81,7 +80,7 @@ def gathered(
 def meant(names: Sequence[str | Path], *, data: Path | None = None) -> CellSources:
     """The cells that names refer to; an error where a name does not exist or a cell appears twice."""
     folders: list[Path] = []
-    to_build: list[Wanted] = []
+    to_build: list[BuildGroup] = []
     lacking: dict[str, tuple[str, ...]] = {}
     for name in map(str, names):
         path = Path(name)
@@ -119,7 +118,7 @@ def _cells_in(folder: Path) -> list[Path]:
     return inner or [folder]
 
 
-def track_cells(track: Track, data: Path | None) -> tuple[list[Wanted], dict[str, tuple[str, ...]]]:
+def track_cells(track: Track, data: Path | None) -> tuple[list[BuildGroup], dict[str, tuple[str, ...]]]:
     """A track's cells that can be built here, grouped by pair of modes; and what the other cells lack."""
     pairs: dict[str, list[TrackCell]] = {}
     lacking = {}
@@ -133,7 +132,7 @@ def track_cells(track: Track, data: Path | None) -> tuple[list[Wanted], dict[str
     return [_pair_to_build(cells, data) for cells in pairs.values()], lacking
 
 
-def _pair_to_build(cells: Sequence[TrackCell], data: Path | None) -> Wanted:
+def _pair_to_build(cells: Sequence[TrackCell], data: Path | None) -> BuildGroup:
     """Specifications of cells that share a pair of modes; an error where one differs from the track's definition."""
     material = _material(cells[0], data)
     cell_specs = []
@@ -145,7 +144,7 @@ def _pair_to_build(cells: Sequence[TrackCell], data: Path | None) -> Wanted:
             raise InputError(f"{cell.id}: what is built must be the track's cell; {differences[0]}.")
         cell_specs.append(spec)
     costs = cells[0].definition["costs"]
-    return Wanted(tuple(cell_specs), Path(costs["profile"]) if costs else None)
+    return BuildGroup(tuple(cell_specs), Path(costs["profile"]) if costs else None)
 
 
 def _material(cell: TrackCell, data: Path | None) -> Material:
@@ -166,7 +165,7 @@ def _material(cell: TrackCell, data: Path | None) -> Material:
     return from_files(Kitti(root), files)
 
 
-def built_cells(group: Wanted, work: Path, *, watch: Watch = unwatched) -> Iterator[tuple[CellSpec, BuiltCell]]:
+def built_cells(group: BuildGroup, work: Path, *, watch: Watch = unwatched) -> Iterator[tuple[CellSpec, BuiltCell]]:
     """The specified cells in the work folder; missing, altered or outdated ones are built first."""
     missing = unbuilt(group, work)
     if missing:
@@ -182,6 +181,6 @@ def place_of(spec: CellSpec, work: Path) -> Path:
     return work / "cells" / spec.id
 
 
-def unbuilt(group: Wanted, work: Path) -> list[CellSpec]:
+def unbuilt(group: BuildGroup, work: Path) -> list[CellSpec]:
     """The cells that are missing from the work folder, altered, or built by other code."""
     return [spec for spec in group.specs if standing(spec, place_of(spec, work), costs=group.costs) is None]

@@ -17,8 +17,8 @@ from typing import Any
 import deepval
 from deepval.cells.build import Cell, built
 from deepval.cells.folder import BuiltCell, read_cell, write
-from deepval.cells.kept_parts import Arrays, PartStore, slots
 from deepval.cells.spec import CellSpec
+from deepval.cells.stored_parts import Arrays, PartStore, slots
 from deepval.cells.view_files import PICTURES
 from deepval.engines import Map
 from deepval.errors import InputError, UnfinishedError

@@ -164,15 +164,17 @@ def registrations(plan: Path) -> list[Registration]:
     entries, before = [], b""
     for line in data.splitlines(keepends=True):
         try:
-            content = json_content(line, path, "a log that `deepval register` wrote")
+            content = json_content(line, path, "a log that `deepval compare --register` wrote")
             whole = content["before"] == sha256(before) and content["registered"] == digest_of(content["plan"])
             entries.append(Registration(content["registered"], dict(content["opened"])))
         except (KeyError, TypeError) as error:
             raise InputError(
-                f"{path}: must be a log that `deepval register` wrote; line {len(entries) + 1} is none."
+                f"{path}: must be a log that `deepval compare --register` wrote; line {len(entries) + 1} is none."
             ) from error
         if not whole:
-            raise InputError(f"{path}: must be as `deepval register` wrote it; line {len(entries)} was altered.")
+            raise InputError(
+                f"{path}: must be as `deepval compare --register` wrote it; line {len(entries)} was altered."
+            )
         before += line
     return entries
 
@@ -200,6 +202,6 @@ def registered(path: Path) -> tuple[ComparisonPlan, Registration]:
     if registration is None:
         raise InputError(
             f"{path}: must be registered as it is before it is followed, and {log_path(path)} does not hold "
-            f"{plan.digest[:12]}: run `deepval register {path}` before test units are looked at."
+            f"{plan.digest[:12]}: run `deepval compare --register {path}` before you look at test units."
         )
     return plan, registration

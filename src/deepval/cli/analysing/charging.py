@@ -11,7 +11,7 @@ import deepval
 from deepval.allocators import RECIPES
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
-from deepval.cells.case import note, read_case
+from deepval.cells.evaluation_data import note, read_evaluation_data
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
@@ -126,7 +126,9 @@ class Charging:
 
 def beside(cells: Mapping[str, BuiltCell], charging: Charging) -> dict[str, dict[str, Scores]]:
     """The scores beside each cell that can be charged."""
-    return {name: charging.charged(name, cell, read_case(cell.folder).scores({})) for name, cell in cells.items()}
+    return {
+        name: charging.charged(name, cell, read_evaluation_data(cell.folder).scores({})) for name, cell in cells.items()
+    }
 
 
 def fitted(

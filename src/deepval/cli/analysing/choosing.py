@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deepval.cells import fitting
-from deepval.cells.case import note_looks
+from deepval.cells.evaluation_data import note_looks
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.cli import options

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from deepval.cells import spec
-from deepval.cells.case import note
+from deepval.cells.evaluation_data import note
 from deepval.cli import options
 from deepval.cli.analysing import charging
 from deepval.cli.analysing.charging import Charges

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from deepval.cells.case import Case
+from deepval.cells.evaluation_data import EvaluationData
 from deepval.cli import options
 from deepval.cli.analysing.shown import Alpha, Cells, ReadAgain, Shown, Units, units_of
 from deepval.cli.groups import Drawn
@@ -51,7 +51,7 @@ def ties(
 
     built = sources.named()
     beside = (
-        {name: Case(cell.folder, cell.table, cell).scores({}).values() for name, cell in built.items()}
+        {name: EvaluationData(cell.folder, cell.table, cell).scores({}).values() for name, cell in built.items()}
         if scores
         else {}
     )

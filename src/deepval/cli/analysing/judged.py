@@ -9,7 +9,7 @@ import typer
 
 import deepval
 from deepval.cells import fitting
-from deepval.cells.case import read_case
+from deepval.cells.evaluation_data import read_evaluation_data
 from deepval.cells.folder import BuiltCell
 from deepval.cli import options
 from deepval.cli.analysing.shown import Cells, Shown
@@ -84,7 +84,7 @@ def held_out(
 
     saved, cells = sources.judged()
     results = saved | _judge(cells, drawn, "analyse held-out")
-    beside = [score for cell in cells.values() for score in read_case(cell.folder).scores({}).values()]
+    beside = [score for cell in cells.values() for score in read_evaluation_data(cell.folder).scores({}).values()]
     knowing = {score.name for score in beside if score.kind == "diagnostic"}
     diagnosed, seeds = {}, _seeds(cells, drawn.seed)
     for name, cell in options.watch(list(cells.items()) if diagnostics else [], "diagnostics"):
@@ -108,7 +108,7 @@ def _judge(cells: Mapping[str, BuiltCell], drawn: Drawn, by: str) -> dict[str, R
     """Cells judged by the scores beside them; cells with the same units share their draws."""
     results, seeds = {}, _seeds(cells, drawn.seed)
     for name, cell in options.watch(list(cells.items()), "judging"):
-        case = read_case(cell.folder)
+        case = read_evaluation_data(cell.folder)
         scored = case.scores({})
         budgets = options.budgets(case, scored)
         units = case.units(None, usual="test")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deepval.cells.relabelled import judged_on_labels
+from deepval.cells.label_fits import judged_on_labels
 from deepval.cli import options
 from deepval.cli.analysing.shown import Cells, Shown
 from deepval.cli.groups import Drawn

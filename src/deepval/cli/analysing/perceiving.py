@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deepval.cells.case import note_looks
+from deepval.cells.evaluation_data import note_looks
 from deepval.cli import options
 from deepval.cli.analysing.shown import Alpha, Cells, Shown, Units, units_of
 from deepval.cli.groups import Drawn

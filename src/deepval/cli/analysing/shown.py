@@ -9,9 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.sources import PlannerPaths, located, needs_files
+from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
 from deepval.cells.spec import ROLES, CellSpec
-from deepval.cells.spec_files import is_specification
 from deepval.cli import options
 from deepval.cli.several import Several
 from deepval.errors import InputError, InputWarning

@@ -1,13 +1,13 @@
 """Results in which recipes stand once per label -> what one label does that another does not, paired, over cells.
 
-Names are those of cells/relabelled.py: `RECIPE on LABEL`. Rows of single cells and the mean over cells have the same
+Names are those of cells/label_fits.py: `RECIPE on LABEL`. Rows of single cells and the mean over cells have the same
 form; the mean is joint, draw by draw (judging/over_cells.py).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.cells.relabelled import recipe_and_label, taught
+from deepval.cells.label_fits import recipe_and_label, taught
 from deepval.errors import InputError
 from deepval.judging.over_cells import PooledComparison, compared_over, together
 from deepval.report.charts import Chart, Dot, at_headline, shares

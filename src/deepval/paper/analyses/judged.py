@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.sighting import sighting
 from deepval.cells.spec import CellSpec, units_of
+from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import Draws
 from deepval.judging.totals import ratio
@@ -70,7 +70,7 @@ def count_matched_point(
         if mode.reader is None or mode.reader.scores != "probabilities":
             kind = "not known" if mode.reader is None else mode.reader.scores
             raise InputError(f"count-matched thresholds need probabilities; the scores of mode {mode.name} are {kind}.")
-    seen = [sighting(spec, unit) for unit in (spec.roles.train if units is None else units)]
+    seen = [unit_data(spec, unit) for unit in (spec.roles.train if units is None else units)]
     cheap, full = ([each.reported[mode.name] for each in seen] for mode in ends)
     least = SHARED if ends[0].threshold is None else ends[0].threshold
     return count_matching_point(cheap, full, cheap_threshold=least, grid=grid)

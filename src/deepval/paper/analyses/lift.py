@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.sighting import sighting
 from deepval.cells.spec import CellSpec, units_of
+from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.paper.analyses.judged import Units
 from deepval.perception.placing.reference_geometry import lift_bias
@@ -69,7 +69,7 @@ def rows(
             continue
         done.append(rests_on)
         chosen = units_of(cell.split, units)
-        seen = [sighting(spec, unit) for unit in watch(chosen, f"lift on {name}")]
+        seen = [unit_data(spec, unit) for unit in watch(chosen, f"lift on {name}")]
         for mode in spec.order:
             used = {unit: each.used[mode] for unit, each in zip(chosen, seen, strict=True)}
             if not all(each.has_boxes for each in used.values()):

@@ -13,8 +13,8 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Num, Shaped
 from deepval.cells.folder import BuiltCell
-from deepval.cells.sighting import Sighting, perceived, sighting
 from deepval.cells.spec import CellSpec
+from deepval.cells.unit import UnitData, objects_by_mode, unit_data
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.geometry.classes import super_class
@@ -63,12 +63,12 @@ def reactions(spec: CellSpec, *, watch: Watch = unwatched) -> Reactions:
 def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
     """The same of one unit."""
     rule = spec.acting
-    seen = sighting(spec, unit)
+    seen = unit_data(spec, unit)
     scene, truth = seen.scene, seen.truth
     ends = spec.order[0], spec.order[-1]
     cheap, full = (seen.used[name] for name in ends)
     (removed, lost), (added, recovered) = _only(cheap, full, seen), _only(full, cheap, seen)
-    objects = perceived(spec, seen)
+    objects = objects_by_mode(spec, seen)
     plans = branches(rule, scene, objects, seen.run)
 
     def without(mode: str, marked: Bool[np.ndarray, "det"]) -> Float[np.ndarray, "time *plan"]:
@@ -104,7 +104,7 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
 
 
 def _only(
-    one: Detections, other: Detections, seen: Sighting
+    one: Detections, other: Detections, seen: UnitData
 ) -> tuple[Bool[np.ndarray, "det"], Bool[np.ndarray, "det"]]:
     """Detections of one mode that are false positives of it alone, and that are of objects which the other misses."""
     in_image = one.has_boxes and other.has_boxes
@@ -116,7 +116,7 @@ def _only(
     return mine.false_positive & ~known, found
 
 
-def _matched(detections: Detections, seen: Sighting, *, in_image: bool) -> Matching:
+def _matched(detections: Detections, seen: UnitData, *, in_image: bool) -> Matching:
     if in_image:
         return matching(detections, seen.truth)
     return ground_matching(detections, seen.truth, scene=seen.scene)

@@ -6,7 +6,7 @@ Architecture, inputs, settings and fit units stay; the label alone is swapped. A
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.cells.relabelled import CLASSIFIERS, GAINS, GATES, REGRESSORS, VALUE
+from deepval.cells.label_fits import CLASSIFIERS, GAINS, GATES, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
 from deepval.report.charts import Chart
 from deepval.report.table import Table

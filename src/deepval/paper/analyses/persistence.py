@@ -11,9 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.sighting import sighting
 from deepval.cells.spec import CellSpec, units_of
-from deepval.cells.unit import variant_tables
+from deepval.cells.unit import unit_data, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import Units, harm, judged, place
@@ -121,7 +120,7 @@ def _filtered(ends: CellSpec, units: Sequence[str], watch: Watch) -> dict[bool, 
     """What the filter drops, off and on, and the latency that it adds."""
     used, kept, steps_s = np.zeros(2, dtype=int), np.zeros(2, dtype=int), [np.zeros(0)]
     for unit in watch(units, "detections that persist"):
-        seen = sighting(ends, unit)
+        seen = unit_data(ends, unit)
         for end, mode in enumerate(ends.order):
             if not seen.used[mode].has_boxes:
                 raise InputError(

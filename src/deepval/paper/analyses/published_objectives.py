@@ -7,7 +7,7 @@ AP-swap); the routers here are ours, so it is the objectives that are judged and
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.cells.relabelled import CLASSIFIERS, PUBLISHED, REGRESSORS, VALUE
+from deepval.cells.label_fits import CLASSIFIERS, PUBLISHED, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
 from deepval.report.charts import Chart
 from deepval.report.table import Table, lines_of

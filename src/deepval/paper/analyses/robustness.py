@@ -13,9 +13,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
-from deepval.cells.sighting import sighting
 from deepval.cells.spec import CellSpec, units_of
-from deepval.cells.unit import variant_tables
+from deepval.cells.unit import unit_data, variant_tables
 from deepval.diagnostics import DIAGNOSTICS, Evidence
 from deepval.errors import InputError, is_of_machine
 from deepval.judging.budgets import Selection, allowance
@@ -162,7 +161,7 @@ def configurations(
 def _geometries(spec: CellSpec) -> tuple[str, ...]:
     """The cell's own geometry and the oracle's; beside the oracle's, the one that its detections can be placed by."""
     if spec.geometry == "oracle":
-        solid = any(not used.has_boxes for unit in spec.units for used in sighting(spec, unit).used.values())
+        solid = any(not used.has_boxes for unit in spec.units for used in unit_data(spec, unit).used.values())
         return ("cuboids" if solid else "monocular", "oracle")
     return (spec.geometry, "oracle") if spec.geometry in ("monocular", "cuboids") else (spec.geometry,)
 

@@ -7,7 +7,7 @@ the objective or from the transform: any two labels are compared, the later of t
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from deepval.cells.relabelled import PUBLISHED, RANK, REGRESSORS, SIGNED_CDF, VALUE
+from deepval.cells.label_fits import PUBLISHED, RANK, REGRESSORS, SIGNED_CDF, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table
 from deepval.report.charts import Chart
 from deepval.report.table import Table

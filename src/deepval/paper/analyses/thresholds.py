@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.cells.sighting import Sighting, placed, sighting, used_of
 from deepval.cells.spec import CellSpec, ModeSpec
+from deepval.cells.unit import UnitData, objects_of_mode, unit_data, used_detections
 from deepval.errors import InputError
 from deepval.perception.reported.detections import NEVER_RUN, Detections, has_ground_boxes
 from deepval.perception.reported.score_thresholds import (
@@ -98,7 +98,7 @@ def ends_of(spec: CellSpec, *, watch: Watch = unwatched) -> Ends:
         )
     modes, scores, boxed = (spec.modes[0], spec.modes[-1]), ([], []), True
     for unit in watch(spec.roles.train, "scores"):
-        seen = sighting(spec, unit)
+        seen = unit_data(spec, unit)
         both = reported_by_both(spec, seen)
         boxed &= all(found.has_boxes for found in both)
         if not boxed and not all(has_ground_boxes(found, seen.scene) for found in both):
@@ -109,7 +109,7 @@ def ends_of(spec: CellSpec, *, watch: Watch = unwatched) -> Ends:
     return Ends(cheap, full, boxed)
 
 
-def reported_by_both(spec: CellSpec, seen: Sighting) -> tuple[Detections, Detections]:
+def reported_by_both(spec: CellSpec, seen: UnitData) -> tuple[Detections, Detections]:
     """All that the two ends report, on frames that both were run on."""
     cheap, full = (seen.reported[name] for name in (spec.order[0], spec.order[-1]))
     run = cheap.run & full.run
@@ -131,7 +131,7 @@ def counted(
     """Counts of both modes, each at the thresholds of its own grid."""
     sums, frames = [np.zeros((4, len(grid)), dtype=int) for grid in grids], 0
     for unit in watch(units, "precision and recall"):
-        seen = sighting(spec, unit)
+        seen = unit_data(spec, unit)
         both, scene = reported_by_both(spec, seen), None if ends.in_image else seen.scene
         frames += int(np.count_nonzero(both[0].run))
         for total, found, grid in zip(sums, both, grids, strict=True):
@@ -162,7 +162,7 @@ def tuned(spec: CellSpec, ends: Ends, units: Sequence[str], *, watch: Watch = un
     modes, grids = (spec.modes[0], spec.modes[-1]), (ends.cheap.grid, ends.full.grid)
     sums, inputs = [np.zeros(len(grid)) for grid in grids], 0
     for unit in watch(units, f"own losses of {spec.system}"):
-        seen = sighting(spec, unit)
+        seen = unit_data(spec, unit)
         judged = spec.acting.judged(seen.scene, seen.truth)
         for marks in (seen.run[mode.name] for mode in modes):
             judged = judged & marks
@@ -175,15 +175,15 @@ def tuned(spec: CellSpec, ends: Ends, units: Sequence[str], *, watch: Watch = un
 
 
 def _own_losses(
-    spec: CellSpec, mode: ModeSpec, seen: Sighting, grid: Sequence[float]
+    spec: CellSpec, mode: ModeSpec, seen: UnitData, grid: Sequence[float]
 ) -> Iterator[Float[np.ndarray, "time"]]:
     """Loss per frame of one mode alone at each threshold of an ascending grid; equal boxes are acted on once."""
     report, before, loss = seen.reported[mode.name], -1, np.zeros(0)
     for threshold in grid:
-        used = used_of(at_threshold(mode, threshold), report)
+        used = used_detections(at_threshold(mode, threshold), report)
         if len(used) != before:
             at = replace(seen, used={mode.name: used})
-            objects = placed(spec, at, mode.name)
+            objects = objects_of_mode(spec, at, mode.name)
             loss = own_losses(spec.acting, [at.scene], [at.truth], perceived=[objects], run=[used.run])
             before = len(used)
         yield loss

@@ -11,8 +11,8 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.cells.folder import BuiltCell
-from deepval.cells.sighting import sighting
 from deepval.cells.spec import CellSpec
+from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import Units, judged
@@ -106,7 +106,7 @@ def rows(
 def _trivial(spec: CellSpec, table: ValueTable, watch: Watch) -> dict[str, Float[np.ndarray, "input"]]:
     """Loss of every trivial predictor on the inputs of a table."""
     rule = spec.acting
-    seen = [sighting(spec, str(unit)) for unit in watch(list(table.unit_ids), f"trivial predictors of {spec.system}")]
+    seen = [unit_data(spec, str(unit)) for unit in watch(list(table.unit_ids), f"trivial predictors of {spec.system}")]
     parts = [trivial_losses(rule, each.scene, each.truth) for each in seen]
     if not parts[0]:
         raise InputError(f"{spec.system} has no short list of plans, so none to take as a trivial predictor.")

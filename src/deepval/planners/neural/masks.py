@@ -28,7 +28,7 @@ BLOBS = {
 """Git's names of the published planner.pt and masks_trainval.json: the SHA-1 of a header and the content."""
 GET = (
     "take planner.pt and masks_trainval.json of planning-centric metrics (PKL), or weights.npz and masks.npz that "
-    "`deepval planner train` writes"
+    "`deepval train-planner` writes"
 )
 
 

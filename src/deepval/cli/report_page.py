@@ -2,78 +2,83 @@
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from deepval.cells.case import read_case
+from deepval.cells.evaluation_data import read_evaluation_data
 from deepval.cells.judgement import judge
-from deepval.cli import options
-from deepval.cli.saying import say
+from deepval.cli import options, terminal
+from deepval.cli.registered_plan import count_look
+from deepval.cli.stored_judgement import stored_judgement
+from deepval.cli.terminal import say
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
+from deepval.judging.evaluation import gain_curves
 from deepval.results import Result
 
 RESULT, FRAMES = "result", "frames"
 """Files of these names are named after their folder."""
 PAGE = Path("report.html")
 PERCEPTION_LOSS = "E5"
-"""The combined error, whose gain the paper sets against decision value."""
+"""The combined error; the paper compares its gain with decision value."""
 CURVE_POINTS = 20
-"""Of a result that is made for the page."""
+"""Points of the budget curves, if the result is computed for the page."""
 
 
-class Kept(NamedTuple):
-    """A result and the folder it belongs to, whose frames are shown with it."""
+class ResultInFolder(NamedTuple):
+    """A result and the folder of its cell, whose frames appear with it."""
 
     folder: Path
     result: Result
 
 
-def kept(path: Path) -> Kept:
+def read_result(path: Path) -> ResultInFolder:
     """The result in a file."""
-    return Kept(path.parent, Result.load(path))
+    return ResultInFolder(path.parent, Result.load(path))
 
 
 def report(
-    results: Annotated[list[str], typer.Argument(help="Folders of cells, or saved results: CELL, FILE, NAME=...")],
+    results: Annotated[list[str], typer.Argument(help="Folders of cells, or saved results: CELL, FILE or NAME=FILE.")],
     *,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The page to write. Default: report.html, or none with --figures."),
+        typer.Option("--out", "-o", help="HTML file. Default: report.html; no page with --figures."),
     ] = None,
     figures: Annotated[
         Path | None,
         typer.Option(
             "--figures",
-            help="Folder for figures of a paper as PDF and PNG: gap to the oracle, budget curves, sign scatter, "
-            "bird's-eye views, allocators free against charged (also from two results of a cell).",
+            help="Folder for figures (PDF, PNG): gap to the oracle, budget curves, sign scatter, bird's-eye views, "
+            "allocators with and without their own cost (also from two results of a cell).",
         ),
     ] = None,
     frames: Annotated[
         list[str] | None,
-        typer.Option("--frames", help="Frames of a cell: FILE or NAME=FILE. Default: frames.json beside its result."),
+        typer.Option("--frames", help="Frames of a cell: FILE or NAME=FILE. Default: frames.json in its folder."),
     ] = None,
-    images: Annotated[bool, typer.Option("--images", help="Put the pictures of the frames into the page.")] = False,
+    images: Annotated[bool, typer.Option("--images", help="Include the pictures of the frames.")] = False,
     image_root: Annotated[
-        Path | None, typer.Option("--image-root", help="Folder of the data set's pictures, where it is on disk.")
+        Path | None, typer.Option("--image-root", help="Folder of the data set's pictures, if it has moved.")
     ] = None,
 ) -> None:
-    """Make one HTML page of results that opens from disk: verdicts, charts, sliders, tables, frames to look at.
+    """Write an HTML page of results, or figures for a paper.
 
-    Of a cell it takes the results in its folder (result*.json); where there is none, it judges the scores beside it.
-    With --figures, make figures for a paper instead, or as well where --out is given.
+    The page has verdicts, charts, tables and frames, and opens from disk. For a cell, it has the results in its folder
+    (result*.json), or else the judgement of the scores there. With --figures, figures for a paper are written instead,
+    or too if --out is given.
 
     Example: deepval report demo/braking-monocular/result.json demo/braking-oracle/result.json --out report.html
     """
     files = _files_by_cell(results, RESULT)
     page = PAGE if out is None and figures is None else out
     if images and page is None:
-        raise InputError("--images puts pictures into the page, and --figures alone makes none: give --out as well.")
+        raise InputError("--images puts pictures into the page, and --figures alone writes no page: give --out too.")
     if image_root is not None and not images:
-        raise InputError("--image-root is where --images finds pictures: give --images too, or leave it out.")
+        raise InputError("--image-root applies only to --images: give --images too, or leave it out.")
     if page is not None:
         check_writable(page)
     if figures is not None:
@@ -90,16 +95,16 @@ def report(
         say(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
 
 
-def _results(files: Mapping[str, Path]) -> dict[str, Kept]:
+def _results(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
     """Results by name; of a cell's folder all results in it, or else the judgement of the scores beside the cell."""
-    results: dict[str, Kept] = {}
+    results: dict[str, ResultInFolder] = {}
     for name, path in files.items():
         saved = sorted(reading.matching(path, f"{RESULT}*.json")) if reading.is_folder(path) else [path]
-        more = {_title(name, file) if reading.is_folder(path) else name: kept(file) for file in saved}
+        more = {_title(name, file) if reading.is_folder(path) else name: read_result(file) for file in saved}
         twice = sorted(more.keys() & results)
         if twice:
             raise InputError(f"Cells need different names; {twice[0]!r} is given twice. Write NAME=FILE.")
-        results |= more or {name: Kept(path, _judgement(path))}
+        results |= more or {name: ResultInFolder(path, _judgement(path))}
     return results
 
 
@@ -110,11 +115,18 @@ def _title(cell: str, file: Path) -> str:
 
 
 def _judgement(folder: Path) -> Result:
-    """The judgement of the scores beside a cell, as `deepval evaluate` prints it, with curves."""
-    case = read_case(folder)
+    """The judgement of the scores in a cell's folder by `deepval evaluate`, stored or new, with curves."""
+    case = read_evaluation_data(folder)
     scores = case.scores({})
     units, note = case.judged_units(None, scores)
     budgets = options.budgets(case, scores)
+    stored = stored_judgement(case, scores)
+    if stored is not None:
+        for warning in stored.warnings:
+            warnings.warn(InputWarning(warning), stacklevel=2)
+        count_look(case, "report", units, scores)
+        curves = gain_curves(case.table, scores, CURVE_POINTS, units=units)
+        return case.labelled(replace(stored, curves=curves), note)
     result = judge(
         case,
         scores,
@@ -124,13 +136,13 @@ def _judgement(folder: Path) -> Result:
         missing_costs=case.missing_costs(scores, budgets),
         terms=case.terms,
         curve_points=CURVE_POINTS,
-        watch=options.watch,
+        watch=terminal.watch,
     )
     return case.labelled(result, note)
 
 
 def page_text(
-    results: Mapping[str, Kept],
+    results: Mapping[str, ResultInFolder],
     *,
     frames: Mapping[str, Path] | None = None,
     images: bool = False,
@@ -144,7 +156,7 @@ def page_text(
     return html.render(loaded, frames_by_cell, images=_pictures(frames_by_cell, image_root) if images else None)
 
 
-def _write_figures(folder: Path, results: Mapping[str, Kept], *, frames: Mapping[str, Path]) -> None:
+def _write_figures(folder: Path, results: Mapping[str, ResultInFolder], *, frames: Mapping[str, Path]) -> None:
     from deepval.report.figures import write_figures
 
     loaded = {name: item.result for name, item in results.items()}
@@ -167,13 +179,13 @@ def _gains(path: Path) -> dict[str, float]:
     return dict(zip(map(str, evidence.ids("input").tolist()), gains.tolist(), strict=True))
 
 
-def _beside(results: Mapping[str, Kept], file: str) -> dict[str, Path]:
+def _beside(results: Mapping[str, ResultInFolder], file: str) -> dict[str, Path]:
     """The existing files of this name beside results, by cell."""
     candidates = {name: item.folder / file for name, item in results.items()}
     return {name: path for name, path in candidates.items() if reading.is_file(path)}
 
 
-def _frames_by_cell(results: Mapping[str, Kept], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
+def _frames_by_cell(results: Mapping[str, ResultInFolder], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
     from deepval.cells.frame_files import read_frames
 
     return {name: read_frames(path) for name, path in (_beside(results, "frames.json") | dict(frames)).items()}

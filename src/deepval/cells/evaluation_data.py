@@ -91,7 +91,7 @@ ALLOCATORS, SCORES = "allocators", "scores"
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class EvaluationData:
     """The data to judge scores on.
 
     Attributes:
@@ -287,7 +287,9 @@ def _has_cost(costs: Costs, scores: Scores, unit: Convention) -> bool:
     return scores.kind == "deployable" and unit in costs.allocators.get(scores.name, {})
 
 
-def read_case(source: Path, *, costs: Path | None = None, modes: Sequence[str] | None = None) -> Case:
+def read_evaluation_data(
+    source: Path, *, costs: Path | None = None, modes: Sequence[str] | None = None
+) -> EvaluationData:
     """The cell in a folder, or the losses in one or several values files; with these costs and modes, if any."""
     if reading.is_folder(source) and (reading.exists(source / MANIFEST) or not parquet_files(source)):
         from deepval.cells.folder import read_cell
@@ -295,20 +297,20 @@ def read_case(source: Path, *, costs: Path | None = None, modes: Sequence[str] |
         cell = read_cell(source)
         table = cell.listed if modes is None else cell.listed.with_modes(modes)
         table = table if costs is None else replace(table, costs=Costs.of(costs))
-        return Case(source, table, cell, own_costs=costs is None)
+        return EvaluationData(source, table, cell, own_costs=costs is None)
     if not reading.exists(source) and not source.suffix:
         raise InputError(f"{source}: must be a values file (.csv, .parquet) or a cell's folder; there is neither.")
-    return Case(source, read_values(source, costs=costs, modes=modes))
+    return EvaluationData(source, read_values(source, costs=costs, modes=modes))
 
 
-def head_of(files: OnDisk, costs: Path | None = None) -> Case:
+def head_of(files: OnDisk, costs: Path | None = None) -> EvaluationData:
     """A case of the first input of a table that is not read into memory: it has the table's modes and costs."""
     parts = Parts.of(files.source)
     parts.require("unit", "input")
-    return Case(files.source, read_values(parts.head(), costs=costs))
+    return EvaluationData(files.source, read_values(parts.head(), costs=costs))
 
 
-def heads_of(case: Case, files: Mapping[str, Path]) -> dict[str, Scores]:
+def heads_of(case: EvaluationData, files: Mapping[str, Path]) -> dict[str, Scores]:
     """Placeholder scores of the first input of a table that is not read into memory: names and kinds of the files."""
     if not files:
         raise InputError(f"{case.source}: at least one scores file must be given to judge; found none: give -s.")

@@ -1,4 +1,4 @@
-"""`deepval drive`: a planner drives logged scenes in closed loop; how far it came, and whom it touched."""
+"""`deepval drive`: a planner drives logged scenes in closed loop -> distance, contacts, comfort."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -9,10 +9,12 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from deepval.cells import sources
-from deepval.cells.sighting import report_of, used_of
-from deepval.cli import options
+from deepval.cells.unit import mode_report, used_detections
+from deepval.cli import options, terminal
+from deepval.cli.arguments import limits
+from deepval.cli.dataset_options import DataFiles
 from deepval.cli.options import Json
-from deepval.datasets import DATASETS, Dataset, open_dataset
+from deepval.datasets import Dataset
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.states import perception_at, replay_from
 from deepval.errors import InputError
@@ -20,12 +22,11 @@ from deepval.perception.placing import PLACINGS, Placing
 from deepval.planners.closed_loop import DrivenScene
 from deepval.planners.closed_loop import drive as driven
 from deepval.planners.observation import Planner
-from deepval.report.console import render_tables
 from deepval.report.table import MISSING, Table, TableCell, number, percent
 from deepval.world.objects import Objects
 
 Perceive = Callable[[str], Objects]
-"""A unit's id -> what a mode perceives of it, state by state."""
+"""A unit's id -> the objects that a mode perceives, state by state."""
 
 
 def _idm() -> Planner:
@@ -53,61 +54,67 @@ class DriveRow(NamedTuple):
 
 def drive(
     *,
-    dataset: Annotated[str, typer.Option("--dataset", help=f"Data set of logged drives: {', '.join(DATASETS)}.")],
-    root: Annotated[Path, typer.Option("--root", help="Folder of the data set's files.")],
+    files: DataFiles,
     planner: Annotated[str, typer.Option("--planner", help=f"{' or '.join(PLANNERS)}.")],
     start: Annotated[
-        str, typer.Option("--from", help="Keyframe to start from: 0, or 0,10,20, or all that leave a second to drive.")
+        str, typer.Option("--from", help="Keyframes to start from: 0 or 0,10,20; all: those with a second to drive.")
     ] = "0",
-    seconds: Annotated[float, typer.Option("--seconds", help="How long; the scene may end earlier.")] = 6.0,
-    whole: Annotated[bool, typer.Option("--whole", help="Drive to the end of the scene.")] = False,
-    replan: Annotated[float, typer.Option("--replan", help="Seconds between plans, a multiple of 0.1.")] = 0.1,
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="Duration of a drive; it ends with the scene.", callback=limits(0, 1e6))
+    ] = 6.0,
+    replan: Annotated[
+        float, typer.Option("--replan", help="Seconds between plans, a multiple of 0.1.", callback=limits(0, 1e6))
+    ] = 0.1,
     mode: Annotated[
         str | None,
         typer.Option(
-            "--mode", help="What is perceived: NAME=DETECTIONS, or a mode without a file. Default: all, always."
+            "--mode", help="Perception: NAME=DETECTIONS, or a mode without a file. Default: everything, always."
         ),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option("--threshold", help="Least score of the mode's detections.")
+        float | None,
+        typer.Option("--threshold", help="Lowest score of the mode's detections.", callback=limits(-1e9, 1e9)),
     ] = None,
     geometry: Annotated[
         str | None, typer.Option("--geometry", help=f"How the mode's detections become objects: {', '.join(PLACINGS)}.")
     ] = None,
-    units: options.Units = None,
     json: Json = False,
 ) -> None:
-    """Let a planner drive logged scenes in closed loop: its plans are tracked, the others move as they were logged.
+    """Let a planner drive logged scenes in closed loop.
 
-    Example: deepval drive --dataset scenarionet --root records --planner pdm-closed --whole
+    Its plans are tracked; the other road users move as logged. The output has distance, contacts and comfort.
+
+    Example: deepval drive --dataset scenarionet --root records --planner pdm-closed --seconds 60
     """
-    options.one_of(dataset, tuple(DATASETS), "--dataset")
+    kind = files.kind
     options.one_of(planner, tuple(PLANNERS), "--planner")
-    if not 0 < seconds < math.inf:
+    if files.root is None:
+        raise InputError("--root must be given: the folder of the data set's files.")
+    if not seconds:
         raise InputError(f"--seconds must be above 0; found {seconds:g}.")
-    opened = open_dataset(dataset, root)
+    opened = files.open()
     if not hasattr(opened, "read_log"):
-        raise InputError(f"--dataset must have logged drives with lane maps; {dataset} has none: take another.")
+        raise InputError(f"--dataset must have logged drives with lane maps; {kind} has none: choose another.")
     if mode is None and not (threshold is None and geometry is None):
-        raise InputError("--threshold and --geometry are of what a mode reports: give --mode as well.")
-    chosen = opened.chosen(options.unit_list(units))
+        raise InputError("--threshold and --geometry apply only to --mode: give it too.")
+    units = opened.chosen(files.unit_names)
     placing = options.one_of(geometry or "tracks", tuple(PLACINGS), "--geometry")
-    perceive = None if mode is None else _perceive(opened, chosen, _mode_file(mode, threshold), PLACINGS[placing])
+    perceive = None if mode is None else _perceive(opened, units, _mode_file(mode, threshold), PLACINGS[placing])
     rows = list(
         _drives(
             opened,
-            chosen,
+            units,
             planner=PLANNERS[planner](),
             starts=_starts(start),
-            seconds=None if whole else seconds,
+            seconds=seconds,
             replan_s=replan,
             perceive=perceive,
         )
     )
     if json:
-        typer.echo(options.as_json([_summary(row) for row in rows]), nl=False)
+        terminal.print_json([_summary(row) for row in rows])
     else:
-        typer.echo(render_tables([_table(rows, planner)], width=options.width(), color=options.colored()), nl=False)
+        terminal.print_tables([_table(rows, planner)])
 
 
 def _drives(
@@ -116,12 +123,12 @@ def _drives(
     *,
     planner: Planner,
     starts: list[int] | None,
-    seconds: float | None,
+    seconds: float,
     replan_s: float,
     perceive: Perceive | None,
 ) -> Iterator[DriveRow]:
     """Every requested drive, unit by unit."""
-    with options.step_bar() as step:
+    with terminal.step_bar() as step:
         for index, unit in enumerate(units):
             log: Log = dataset.read_log(unit)
             objects = None if perceive is None else perceive(unit)
@@ -144,7 +151,7 @@ def _perceive(dataset: Dataset, units: Sequence[str], mode: sources.ModeFile, pl
 
     def perceive(unit: str) -> Objects:
         scene, truth = dataset.read_unit(unit)
-        return placing.place(used_of(mode_spec, report_of(mode_spec, scene, truth)), scene, truth)
+        return placing.place(used_detections(mode_spec, mode_report(mode_spec, scene, truth)), scene, truth)
 
     return perceive
 

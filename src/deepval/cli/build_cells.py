@@ -1,4 +1,4 @@
-"""`deepval perceive` and `deepval build`: images -> detections; data sets and detections -> cells to judge on."""
+"""`deepval perceive` and `deepval build`: images -> detections; data sets and detections -> cells."""
 
 import math
 import warnings
@@ -8,11 +8,11 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from deepval.cells import sources, spec
-from deepval.cli import options
-from deepval.cli.groups import WhoWorks
-from deepval.cli.options import Json
-from deepval.cli.saying import say
-from deepval.datasets import DATASETS, open_dataset
+from deepval.cli import options, terminal
+from deepval.cli.arguments import limits
+from deepval.cli.dataset_options import DataFiles, MappedFiles, check_roads
+from deepval.cli.options import Json, Workers
+from deepval.cli.terminal import say
 from deepval.errors import InputError, InputWarning, meant
 from deepval.files import reading
 from deepval.files.writing import check_writable
@@ -30,6 +30,7 @@ from deepval.tables.costs import PROFILES, check_modes
 from deepval.tables.values import ValueTable
 
 SCORE_KINDS = ("probabilities", "raw", "none")
+SYNTHETIC = MappedFiles(dataset="synthetic")
 
 
 def perceive(
@@ -38,62 +39,63 @@ def perceive(
     ] = None,
     *,
     weights: Annotated[Path, typer.Option("--weights", "-w", help="Detector (.onnx), YOLO or DETR style.")],
-    size: Annotated[list[int], typer.Option("--size", help="Resolution in pixels. Repeatable.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Cache folder; a run that was stopped goes on there.")],
+    size: Annotated[
+        list[int], typer.Option("--size", help="Resolution in pixels. Repeatable.", callback=limits(1, 16_384))
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Cache folder; a stopped run continues there.")],
     names: Annotated[Path | None, typer.Option("--names", help="Class names (.json) if the model has none.")] = None,
     style: Annotated[
         str,
         typer.Option(
             "--style",
-            help=f"How the output is to be read: auto, {', '.join(STYLES)}.",
-            autocompletion=options.offered("auto", *STYLES),
+            help=f"Output format of the detector: auto, {', '.join(STYLES)}.",
+            autocompletion=options.completion("auto", *STYLES),
         ),
     ] = "auto",
-    threads: Annotated[int, typer.Option("--threads", help="Threads of ONNX Runtime.")] = 2,
+    threads: Annotated[int, typer.Option("--threads", help="Threads of ONNX Runtime.", callback=limits(1, 1_024))] = 2,
     provider: Annotated[
         str,
         typer.Option(
             "--provider",
-            help=f"What runs the detector: {', '.join(PROVIDERS)}, where ONNX Runtime has it.",
-            autocompletion=options.offered(*PROVIDERS),
+            help=f"Provider of ONNX Runtime: {', '.join(PROVIDERS)}.",
+            autocompletion=options.completion(*PROVIDERS),
         ),
     ] = "cpu",
-    batch: Annotated[int, typer.Option("--batch", help="How many images go through the detector at once.")] = 1,
+    batch: Annotated[
+        int, typer.Option("--batch", help="Images per call of the detector.", callback=limits(1, 100_000))
+    ] = 1,
     on_error: Annotated[
         str,
         typer.Option(
             "--on-error",
             help="A broken image: raise (stop), or record as failed.",
-            autocompletion=options.offered("raise", "record"),
+            autocompletion=options.completion("raise", "record"),
         ),
     ] = "raise",
-    dataset: Annotated[
-        str | None,
-        typer.Option(
-            "--dataset",
-            help=f"Instead of a folder of images, a data set with pictures: {', '.join(DATASETS)}.",
-            autocompletion=options.offered(*DATASETS),
-        ),
-    ] = None,
-    root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
-    units: options.Units = None,
-    samples: Annotated[int, typer.Option("--samples", help="Timed calls per mode; 0 measures nothing.")] = 50,
-    who: WhoWorks,
+    files: DataFiles,
+    samples: Annotated[
+        int, typer.Option("--samples", help="Timed calls per mode; 0: no timing.", callback=limits(0, 1_000_000))
+    ] = 50,
+    workers: Workers,
     json: Json = False,
 ) -> None:
-    """Run a detector at several resolutions over images: detections unit by unit, and what each mode costs.
+    """Run a detector over images at several resolutions.
+
+    The images lie in a folder or belong to a data set with pictures. The cache gets the detections of every unit, and
+    the cost of every mode.
 
     Example: deepval perceive images -w yolov8s.onnx --size 320 --size 640 --out cache
-    Of a data set: deepval perceive --dataset nuscenes --root nuscenes -w yolov8s.onnx --size 320 --size 640 --out cache
+
+    A data set: deepval perceive --dataset nuscenes --root nuscenes -w yolov8s.onnx --size 320 --size 640 --out cache
     """
     from deepval.perception.running.detector import DetectorConfig
     from deepval.perception.running.perceive import perceive as run
 
     check_writable(out, folder=True)
-    source = _pictures(images, dataset, root, units)
+    source = _pictures(images, files)
     runs_on = PROVIDERS[options.one_of(provider, tuple(PROVIDERS), "--provider")]
     config = DetectorConfig(style=style, threads=threads, provider=runs_on, batch=batch)
-    with who.hired() as engine, options.step_bar() as step:
+    with workers.hired() as engine, terminal.step_bar() as step:
         done = run(
             source,
             out,
@@ -107,7 +109,7 @@ def perceive(
             progress=lambda at: step(f"{at.mode} {at.unit}", at.done, at.total),
         )
     if json:
-        typer.echo(options.as_json([vars(mode) for mode in done.modes]), nl=False)
+        terminal.print_json([vars(mode) for mode in done.modes])
         return
     for mode in done.modes:
         say(
@@ -115,61 +117,58 @@ def perceive(
             f"{quantity(mode.units, 'unit')} ({mode.units_run} run now, {quantity(mode.failed, 'frame')} failed)"
         )
         if mode.note is not None:
-            say(f"  note: its latency is not tight. {mode.note} More --samples make it so on a quiet machine.")
+            say(f"  note: timing is noisy. {mode.note} Use more --samples on a quiet machine.")
     say(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
 
 
-def _pictures(
-    images: Path | None, dataset: str | None, root: Path | None, units: str | None
-) -> "Path | dict[str, list[tuple[int, Path]]]":
+def _pictures(images: Path | None, files: DataFiles) -> "Path | dict[str, list[tuple[int, Path]]]":
     """A folder of images, or the pictures of a data set by unit."""
     from deepval.perception.running.image_units import units_of_scenes
 
-    if dataset is None and images is not None and root is None and units is None:
+    if files.dataset is None and images is not None and files.root is None and files.units is None:
         return images
-    if images is not None or dataset is None:
-        raise InputError("Pictures must lie in a folder, or be those of --dataset with --root and --units; give one.")
-    opened = open_dataset(options.one_of(dataset, tuple(DATASETS), "--dataset"), root)
-    chosen = opened.chosen(options.unit_list(units))
-    return units_of_scenes(opened.read_unit(unit)[0] for unit in options.watch(chosen, f"units of {opened.name}"))
+    if images is not None or files.dataset is None:
+        raise InputError("Give a folder of images, or --dataset with --root and --units, not both.")
+    opened = files.open()
+    units = opened.chosen(files.unit_names)
+    return units_of_scenes(opened.read_unit(unit)[0] for unit in terminal.watch(units, f"units of {opened.name}"))
 
 
 def build(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder; each cell becomes a folder in it.")],
-    dataset: Annotated[
-        str,
-        typer.Option("--dataset", help=f"{' or '.join(DATASETS)}.", autocompletion=options.offered(*DATASETS)),
-    ] = "synthetic",
-    root: Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")] = None,
-    maps: options.Maps = None,
+    files: MappedFiles = SYNTHETIC,
     mode: Annotated[
         list[str] | None,
-        typer.Option(
-            "--mode", help=f"NAME=DETECTIONS, cheap first; a mode without a file, or NAME= it: {NAMES}. Repeatable."
-        ),
+        typer.Option("--mode", help=f"NAME=DETECTIONS, cheap first; or a mode without a file: {NAMES}. Repeatable."),
     ] = None,
-    threshold: Annotated[list[str] | None, typer.Option("--threshold", help="Least score: 0.25 or NAME=0.25.")] = None,
+    threshold: Annotated[
+        list[str] | None, typer.Option("--threshold", help="Lowest score of detections: 0.25 or NAME=0.25.")
+    ] = None,
     count_matched: Annotated[
         bool,
         typer.Option(
             "--count-matched",
-            help="The full mode's threshold: where it reports as many boxes as the cheap one, on the training units.",
+            help="Choose the full mode's threshold so that both modes report as many boxes on the training units.",
         ),
     ] = False,
-    scores: Annotated[list[str] | None, typer.Option("--scores-are", help="NAME=probabilities, raw or none.")] = None,
+    scores: Annotated[
+        list[str] | None, typer.Option("--scores-are", help="NAME=probabilities, raw or none. Repeatable.")
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(
             "--class",
-            help=f"Keep detections of this class: {', '.join(CLASSES)}; of nuScenes, its own names. Repeatable.",
-            autocompletion=options.offered(*CLASSES),
+            help=f"Keep detections of this class: {', '.join(CLASSES)}; nuScenes has its own names. Repeatable.",
+            autocompletion=options.completion(*CLASSES),
         ),
     ] = None,
     geometry: Annotated[
         list[str] | None,
         typer.Option(
-            "--geometry", help=f"{', '.join(PLACINGS)}. Repeatable.", autocompletion=options.offered(*PLACINGS)
+            "--geometry",
+            help=f"How detections become objects: {', '.join(PLACINGS)}. Repeatable.",
+            autocompletion=options.completion(*PLACINGS),
         ),
     ] = None,
     system: Annotated[
@@ -177,70 +176,58 @@ def build(
         typer.Option(
             "--system",
             help=f"Downstream system: {', '.join((*SYSTEMS, *LEARNED))}. Repeatable. Default: braking.",
-            autocompletion=options.offered(*SYSTEMS, *LEARNED),
+            autocompletion=options.completion(*SYSTEMS, *LEARNED),
         ),
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option("--weights", help="Weights (.pt, .npz) of the learned planner, for its systems.")
+        Path | None, typer.Option("--weights", help="Weights (.pt, .npz) of the learned planner.")
     ] = None,
-    masks: Annotated[
-        Path | None, typer.Option("--masks", help="Masks (.json, .npz) that belong to the weights.")
-    ] = None,
+    masks: Annotated[Path | None, typer.Option("--masks", help="Masks (.json, .npz) of the learned planner.")] = None,
     change: Annotated[
         list[str] | None,
         typer.Option("--set", help="NAME=NUMBER: a constant of the systems, such as corridor_half_width_m=1.5."),
     ] = None,
-    persistence: Annotated[bool, typer.Option("--persistence", help="Detections must last three frames.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="A unit without any detection is an error.")] = False,
+    persistence: Annotated[
+        bool, typer.Option("--persistence", help="Keep only detections that last three frames.")
+    ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse units without any detection.")] = False,
     costs: Annotated[
         Path | None,
         typer.Option(
-            "--costs", help=f"Costs to put into every cell: .toml, or a shipped profile ({', '.join(PROFILES)})."
+            "--costs", help=f"Costs to put into every cell: a .toml file or a profile ({', '.join(PROFILES)})."
         ),
     ] = None,
-    pictures: Annotated[bool, typer.Option("--pictures", help="Keep small pictures, for what looks at them.")] = False,
+    pictures: Annotated[bool, typer.Option("--pictures", help="Store thumbnails (needed by router-pixel).")] = False,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Seed of the synthetic world, or of profile-SIZE. Default: 0.")
+        int | None,
+        typer.Option(
+            "--seed", help="Seed of the synthetic world, or of profile-SIZE. Default: 0.", callback=limits(0, 2**63 - 1)
+        ),
     ] = None,
-    units: options.Units = None,
-    who: WhoWorks,
+    workers: Workers,
     json: Json = False,
 ) -> None:
-    """Turn a data set and two or more modes into cells: losses per input and mode, with hashes of what went in.
+    """Build cells from a data set and two or more modes.
+
+    A cell has the loss of every input under every mode, and the hashes of all its sources.
 
     Example: deepval build --dataset kitti --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet
     --threshold RRC=0.25 --scores-are CIWT=raw --class Car --geometry monocular --system braking --out cells
     """
-    kind = options.one_of(dataset, tuple(DATASETS), "--dataset")
+    kind = files.kind
     check_writable(out, folder=True)
-    chosen = options.unit_list(units)
     rules = _rules(system or ["braking"], weights, masks)
     geometries = [options.one_of(g, tuple(PLACINGS), "--geometry") for g in geometry or ["monocular"]]
-    classes = [options.one_of(name, _class_names(kind), "--class") for name in only or []]
-    modes = mode or list(sources.DEFAULT_MODES)
-    seeded = kind == "synthetic" or any((_built_in(text) or "").startswith("profile-") for text in modes)
-    _refuse_ignored(kind, {"--root": root, "--scores-are": scores} if kind == "synthetic" else {})
-    _refuse_ignored(kind, {} if seeded else {"--seed": seed})
-    roads = options.maps_of(kind, maps)
-    if kind != "synthetic" and (root is None or not mode):
-        raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
-    start = seed or 0
-    limits, kinds = _by_mode(threshold, "--threshold", modes), _by_mode(scores, "--scores-are", modes)
-    if kind == "synthetic":
-        least = {name: float(limits.get(name, limits.get("", sources.DEFAULT_THRESHOLD))) for name in modes}
-        material = sources.synthetic(modes, seed=start, threshold=least, classes=classes or None, units=chosen)
-    else:
-        files = [_mode_file(text, limits, kinds, classes, start) for text in modes]
-        material = sources.from_files(open_dataset(kind, root, **roads), files, units=chosen)
+    material, thresholds = _material(files, mode, threshold, scores, only, seed)
     if any(isinstance(rule, LearnedPlanner) for rule in rules):
-        options.check_roads(material.source, material.units)
+        check_roads(material.source, material.units)
     if costs is not None:
         check_modes(costs, [mode_spec.name for mode_spec in material.modes])
     cell_specs = spec.specs(
         material, geometries=geometries, systems=rules, persistence=persistence, changes=_changes(change)
     )
     if count_matched:
-        cell_specs = _count_matched(cell_specs, limits)
+        cell_specs = _count_matched(cell_specs, thresholds)
     folders = {cell_spec: out / f"{cell_spec.system}-{cell_spec.geometry}" for cell_spec in cell_specs}
     up_to_date = (
         {}
@@ -256,36 +243,63 @@ def build(
         if current is not None
     }
     missing = [cell_spec for cell_spec in cell_specs if cell_spec not in cells_by_spec]
-    with who.hired() as engine:
+    with workers.hired() as engine:
         cells = rebuilt(
             missing, out, folders.__getitem__, costs=costs, pictures=pictures, strict=strict,
-            map_units=engine.map, watch=options.watch,
+            map_units=engine.map, watch=terminal.watch,
         )  # fmt: skip
         for cell in cells if missing else ():
             cells_by_spec[cell.spec] = _CellResult(folders[cell.spec], cell.id, len(cell.shared.inputs), cell.table)
     results = [cells_by_spec[cell_spec] for cell_spec in cell_specs]
     too_few = cell_specs[0].roles.too_few
     if too_few is not None:
-        note = f"{too_few}: all of {kind} are judged on, nothing is held out, and no allocator can be fitted here."
+        note = f"{too_few}: all units of {kind} are judged, nothing is held out, and no allocator can be fitted here."
         warnings.warn(InputWarning(note), stacklevel=2)
     if json:
-        typer.echo(options.as_json([_summary(result) for result in results]), nl=False)
+        terminal.print_json([_summary(result) for result in results])
         return
     for result in results:
-        before = "" if result.now else "stands as it was built; "
+        before = "" if result.now else "unchanged since it was built; "
         say(f"{result.folder}: {before}{_judged_share(result)}{_sentence(result.table.summary())}")
 
 
-def _count_matched(cell_specs: list[spec.CellSpec], limits: dict[str, str]) -> list[spec.CellSpec]:
+def _material(
+    files: MappedFiles,
+    mode: list[str] | None,
+    threshold: list[str] | None,
+    scores: list[str] | None,
+    only: list[str] | None,
+    seed: int | None,
+) -> tuple[sources.Material, dict[str, str]]:
+    """The data and modes of the cells, and the thresholds on the command line."""
+    kind, units = files.kind, files.unit_names
+    classes = [options.one_of(name, _class_names(kind), "--class") for name in only or []]
+    modes = mode or list(sources.DEFAULT_MODES)
+    seeded = kind == "synthetic" or any((_built_in(text) or "").startswith("profile-") for text in modes)
+    _refuse_ignored(kind, {"--root": files.root, "--scores-are": scores} if kind == "synthetic" else {})
+    _refuse_ignored(kind, {} if seeded else {"--seed": seed})
+    files.check_maps()
+    if kind != "synthetic" and (files.root is None or not mode):
+        raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
+    start = seed or 0
+    thresholds, kinds = _by_mode(threshold, "--threshold", modes), _by_mode(scores, "--scores-are", modes)
+    if kind == "synthetic":
+        least = {name: float(thresholds.get(name, thresholds.get("", sources.DEFAULT_THRESHOLD))) for name in modes}
+        return sources.synthetic(modes, seed=start, threshold=least, classes=classes or None, units=units), thresholds
+    mode_files = [_mode_file(text, thresholds, kinds, classes, start) for text in modes]
+    return sources.from_files(files.open(), mode_files, units=units), thresholds
+
+
+def _count_matched(cell_specs: list[spec.CellSpec], thresholds: dict[str, str]) -> list[spec.CellSpec]:
     """The cells with the full mode at its count-matched threshold; prints that threshold."""
     from deepval.paper.analyses.judged import count_matched_specs
 
     full = cell_specs[0].modes[-1].name
-    if {full, ""} & limits.keys():
-        raise InputError(f"--count-matched finds the threshold of {full}: name another mode with --threshold.")
+    if {full, ""} & thresholds.keys():
+        raise InputError(f"--count-matched chooses the threshold of {full}: give --threshold only for other modes.")
     matched = count_matched_specs(cell_specs)
     say(
-        f"{full}: counts match from a score of {matched[0].modes[-1].threshold:g} on "
+        f"{full}: counts match at a threshold of {matched[0].modes[-1].threshold:g} "
         f"({len(matched[0].roles.train)} training units)",
         err=True,
     )
@@ -305,7 +319,9 @@ def _rules(names: list[str], weights: Path | None, masks: Path | None) -> list[s
     if not learned:
         unused = [option for option, value in (("--weights", weights), ("--masks", masks)) if value is not None]
         if unused:
-            raise InputError(f"{unused[0]} is of the systems {', '.join(LEARNED)}, and none is built: leave it out.")
+            raise InputError(
+                f"{unused[0]} applies only to the systems {', '.join(LEARNED)}; none was requested: leave it out."
+            )
         return list(names)
     if weights is None or masks is None:
         raise InputError(f"--system {learned[0]} needs --weights and --masks: {GET}.")
@@ -335,7 +351,7 @@ def _refuse_ignored(dataset: str, options_of_others: dict[str, Any]) -> None:
 
 
 def _mode_file(
-    text: str, limits: dict[str, str], kinds: dict[str, str], only: list[str], seed: int
+    text: str, thresholds: dict[str, str], kinds: dict[str, str], only: list[str], seed: int
 ) -> sources.ModeFile:
     name, equals, path = text.partition("=")
     without_file = _built_in(text)
@@ -344,7 +360,7 @@ def _mode_file(
             f"--mode of a data set on disk must be NAME=DETECTIONS, or a mode without a file: {NAMES}; found {text!r}."
         )
     # A kind of scores for all modes applies only to modes with a file.
-    limit = limits.get(name, limits.get(""))
+    limit = thresholds.get(name, thresholds.get(""))
     kind = kinds.get(name, kinds.get("") if without_file is None else None)
     scores: Any = None if kind is None else options.one_of(kind, SCORE_KINDS, "--scores-are")
     return sources.ModeFile(
@@ -401,7 +417,12 @@ def _summary(cell: _CellResult) -> dict[str, Any]:
     from dataclasses import asdict
 
     content = {"folder": str(cell.folder), "id": cell.id, "frames": cell.frames}
-    return content | options.without_nan(asdict(cell.table.summary()))
+    return content | _without_nan(asdict(cell.table.summary()))
+
+
+def _without_nan(content: dict[str, Any]) -> dict[str, Any]:
+    """The content with None for NaN, which JSON lacks."""
+    return {key: None if isinstance(value, float) and value != value else value for key, value in content.items()}
 
 
 def _judged_share(cell: _CellResult) -> str:

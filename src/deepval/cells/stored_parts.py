@@ -1,4 +1,4 @@
-"""A specification and a unit -> the key under which a build stores the unit's parts; parts <-> arrays to store.
+"""The parts of cells that one unit contributes: what they contain, their keys in a store, their arrays in its files.
 
 The key of a part lists everything that it rests on: the files of its unit by their hashes, the report of each mode
 there, and settings. The store adds the code that computes the part. The slot of a part names its data set, modes,
@@ -8,12 +8,12 @@ placing and system, so that the store can find outdated parts.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepval.arrays import Float, Shaped
 from deepval.cells.spec import CellSpec
-from deepval.cells.unit import Observed, SharedPart, UnitPart
 from deepval.cells.view_files import camera_entry, camera_of
 from deepval.files.canonical import digest_of, joint_sha256, json_content, json_packed, plain
 from deepval.geometry.vehicle import Vehicle
@@ -24,6 +24,55 @@ from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 
 Arrays = Mapping[str, np.ndarray]
+
+
+class Observed(NamedTuple):
+    """The planner's objects from the cheap mode's report, and the distance to the next connector at each frame."""
+
+    objects: Objects
+    connector_m: Float[np.ndarray, "time"]
+
+
+@dataclass(frozen=True)
+class UnitPart:
+    """One unit of a cell.
+
+    Attributes:
+        outcomes: Loss terms and plans of every mode.
+        known: Columns that are available before escalation, per input, to slice by.
+        shown: The most harmed and the most helped frame by sign, drawn; empty where the unit is no test unit.
+        observed: The planner's objects, where the placing observes.
+        evidence: Columns that the system adds to the evidence for diagnostics, per input.
+    """
+
+    outcomes: Outcomes
+    known: Mapping[str, np.ndarray]
+    shown: Mapping[str, dict[str, Any]]
+    observed: Observed | None
+    evidence: Mapping[str, Float[np.ndarray, "input"]]
+
+
+@dataclass(frozen=True)
+class SharedPart:
+    """The part of one unit that all cells of a data set and its modes share.
+
+    Attributes:
+        scene: The data that the vehicle has.
+        cheap: The cheap mode's report.
+        inputs: Ids of the frames on which both ends of the ladder were run.
+        evidence: Per such frame, perception losses of both modes and the deceleration that the reference requires.
+        on_ground: Per such frame, perception losses of both modes by their 3D boxes, where both report some.
+        graded: Detections of both modes from a low probability on, right or wrong; None without probabilities.
+        covered: Coverage of the unit by each mode.
+    """
+
+    scene: Scene
+    cheap: Detections
+    inputs: Shaped[np.ndarray, "input"]
+    evidence: Mapping[str, Float[np.ndarray, "input"]]
+    on_ground: Mapping[str, Float[np.ndarray, "input"]]
+    graded: tuple[GradedFrames, GradedFrames] | None
+    covered: Mapping[str, Covered]
 
 
 class PartStore(ABC):

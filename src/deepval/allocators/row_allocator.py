@@ -1,4 +1,4 @@
-"""Rows of a front and labels -> fitted models -> scores of a unit at once, or of one frame as it arrives."""
+"""Rows of a feature set and labels -> fitted models -> scores of a unit at once, or of one frame as it arrives."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -8,9 +8,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from deepval.allocators.allocator import Lost, Part, Score, unseen
-from deepval.allocators.fitted import Examples, FittedAllocator, Recipe, Training
-from deepval.allocators.fronts import FRONTS, OBSERVED, Front
+from deepval.allocators.allocator import Examples, FittedAllocator, Lost, Part, Recipe, Score, Training, unseen
+from deepval.allocators.feature_sets import FEATURE_SETS, OBSERVED, FeatureSet
 from deepval.allocators.models import Learner, Linear, Model, Quantile, Trees, model_of
 from deepval.allocators.models.model import Standard, linked_one
 from deepval.allocators.onnx_writer import RAW, ROW, tree_graph
@@ -69,7 +68,7 @@ class Learned(FittedAllocator):
 
     Attributes:
         name: Its name.
-        front: The function from a glance to the row of its models.
+        feature_set: The function from a glance to the row of its models.
         heads: The models.
         rule: "value": the score is the prediction of the only head; "difference": the first head's prediction minus the
             second's; "recall": the same plus half the third's; "modes": one head and one score per mode above cheap.
@@ -77,7 +76,7 @@ class Learned(FittedAllocator):
     """
 
     name: str
-    front: Front
+    feature_set: FeatureSet
     heads: tuple[Model, ...]
     rule: Rule
     training: Training = field(repr=False)
@@ -85,15 +84,15 @@ class Learned(FittedAllocator):
     holds = "models in plain numbers"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "uses", self.front.uses)
+        object.__setattr__(self, "uses", self.feature_set.uses)
         count = {"value": 1, "difference": 2, "recall": 3, "modes": len(self.training.modes) - 1}[self.rule]
         if len(self.heads) != count:
             raise InputError(f"{self.name}: the rule {self.rule!r} needs {count} models; found {len(self.heads)}.")
         for head in self.heads:
-            if head.width != len(self.front.columns):
+            if head.width != len(self.feature_set.columns):
                 raise InputError(
-                    f"{self.name}: a model must take the {len(self.front.columns)} columns of {self.front.name!r}; "
-                    f"one takes {head.width}."
+                    f"{self.name}: a model must take the {len(self.feature_set.columns)} columns of "
+                    f"{self.feature_set.name!r}; one takes {head.width}."
                 )
 
     @property
@@ -102,12 +101,12 @@ class Learned(FittedAllocator):
         return self.rule == "modes"
 
     def score_rows(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row *mode"]:
-        """The score of each row of the front."""
+        """The score of each row of the feature set."""
         predictions = [head.predict(rows) for head in self.heads]
         return np.stack(predictions, axis=1) if self.per_mode else _combination(predictions)
 
     def score_row(self, row: Float[np.ndarray, "column"]) -> Score:
-        """The score of one row of the front."""
+        """The score of one row of the feature set."""
         predictions = [predict_row(head, row) for head in self.heads]
         return tuple(predictions) if self.per_mode else _combination(predictions)
 
@@ -116,8 +115,8 @@ class Learned(FittedAllocator):
 
         def preprocess(seen: Glance | list[Glance]) -> Any:
             if isinstance(seen, list):
-                return np.stack([self.front.row(glance) for glance in seen])
-            return self.front.row(seen)
+                return np.stack([self.feature_set.row(glance) for glance in seen])
+            return self.feature_set.row(seen)
 
         def inference(rows: np.ndarray) -> Any:
             return self.score_row(rows) if rows.ndim == 1 else self.score_rows(rows)
@@ -125,18 +124,18 @@ class Learned(FittedAllocator):
         return {"preprocess": preprocess, "inference": inference}
 
     def _of_frame(self, glance: Glance) -> Score:
-        return self.score_row(self.front.row(glance))
+        return self.score_row(self.feature_set.row(glance))
 
     def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time *mode"]:
         """The scores of all rows at once: faster than frame by frame."""
-        scores = self.score_rows(self.front.rows(sight))
+        scores = self.score_rows(self.feature_set.rows(sight))
         scores[~sight.view.detections.run] = np.nan
         return scores
 
     @classmethod
-    def fronts(cls) -> tuple[str, ...]:
-        """Every front."""
-        return tuple(FRONTS)
+    def feature_sets(cls) -> tuple[str, ...]:
+        """Every feature set."""
+        return tuple(FEATURE_SETS)
 
     def content(self) -> dict[str, Any]:
         """Rule, training, names of the columns, and the models in plain numbers."""
@@ -144,18 +143,18 @@ class Learned(FittedAllocator):
             "name": self.name,
             "rule": self.rule,
             "training": asdict(self.training),
-            "front": self.front.name,
-            "columns": list(self.front.columns),
+            "front": self.feature_set.name,
+            "columns": list(self.feature_set.columns),
             "heads": [head.to_dict() for head in self.heads],
         }
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Learned":
         """The allocator from a file's content."""
-        front = FRONTS[content["front"]]
-        _check_columns(content.get("columns"), front)
+        feature_set = FEATURE_SETS[content["front"]]
+        _check_columns(content.get("columns"), feature_set)
         heads = tuple(model_of(head) for head in content["heads"])
-        return cls(str(content["name"]), front, heads, content["rule"], Training.of(content))
+        return cls(str(content["name"]), feature_set, heads, content["rule"], Training.of(content))
 
 
 def _combination(predictions: list[Any]) -> Any:
@@ -166,15 +165,15 @@ def _combination(predictions: list[Any]) -> Any:
     return score
 
 
-def _check_columns(columns: Any, front: Front) -> None:
-    if columns == list(front.columns):
+def _check_columns(columns: Any, feature_set: FeatureSet) -> None:
+    if columns == list(feature_set.columns):
         return
     file_columns = list(columns) if isinstance(columns, list) else []
-    pairs = zip([*file_columns, None], [*front.columns, None], strict=False)
-    index, (file_column, front_column) = next((n, pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
+    pairs = zip([*file_columns, None], [*feature_set.columns, None], strict=False)
+    index, (file_column, set_column) = next((n, pair) for n, pair in enumerate(pairs) if pair[0] != pair[1])
     raise InputError(
-        f"columns must be those of {front.name!r} in this deepval; column {index} is {file_column!r} and should be "
-        f"{front_column!r}. Fit it again."
+        f"columns must be those of {feature_set.name!r} in this deepval; column {index} is {file_column!r} and should "
+        f"be {set_column!r}. Fit it again."
     )
 
 
@@ -184,14 +183,14 @@ class RowRecipe(Recipe):
 
     Attributes:
         name: Its name.
-        front: The name of its front; if the cheap mode observes, OBSERVED replaces it.
+        feature_set: The name of its feature set; if the cheap mode observes, OBSERVED replaces it.
         target: The default target, a name of deepval.targets.
         learner: The learner of its models.
         rule: The rule from predictions to a score.
     """
 
     name: str
-    front: str
+    feature_set: str
     target: str
     learner: Learner
     rule: Rule = "value"
@@ -208,12 +207,12 @@ class RowRecipe(Recipe):
         return {"value": True, "modes": target == "value"}.get(self.rule, target in SIGNED)
 
     def undefined(self, mode: CheapMode) -> str | None:
-        """The reason why its front, or its replacement, cannot read this cheap mode; None if it can."""
-        return unseen(FRONTS[self.seeing(mode).front].uses, mode)
+        """The reason why its feature set, or its replacement, cannot read this cheap mode; None if it can."""
+        return unseen(FEATURE_SETS[self.for_mode(mode).feature_set].uses, mode)
 
-    def seeing(self, mode: CheapMode) -> "RowRecipe":
-        """The recipe with the front for this cheap mode: observed objects replace image boxes if the mode observes."""
-        return replace(self, front=OBSERVED.get(self.front, self.front)) if mode.observes else self
+    def for_mode(self, mode: CheapMode) -> "RowRecipe":
+        """The recipe for this cheap mode: if the mode observes, its objects replace image boxes as features."""
+        return replace(self, feature_set=OBSERVED.get(self.feature_set, self.feature_set)) if mode.observes else self
 
     def like(self, settings: Mapping[str, Any]) -> "RowRecipe":
         """The recipe with the learner's settings."""
@@ -224,14 +223,15 @@ class RowRecipe(Recipe):
         return replace(self, learner=formed(kind, values, f"the settings of {kind.__name__}"))
 
     def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> Learned:
-        """The allocator, fitted on the examples' rows of the front."""
+        """The allocator, fitted on the examples' rows of the feature set."""
         del watch
         mode = examples.sights[0].view.mode
         reason = self.undefined(mode)
         if reason is not None:
             raise InputError(f"{self.name} cannot be fitted here: {reason}. Choose another allocator.")
-        recipe = self.seeing(mode)
-        rows = examples.rows(FRONTS[recipe.front])
+        recipe = self.for_mode(mode)
+        feature_set = FEATURE_SETS[recipe.feature_set]
+        rows = np.concatenate([feature_set.rows(sight) for sight in examples.sights])[examples.chosen]
         return recipe.fit_rows(rows, examples.labels, training, classify=examples.classify)
 
     def fit_rows(
@@ -242,7 +242,7 @@ class RowRecipe(Recipe):
         *,
         classify: bool,
     ) -> Learned:
-        """The allocator, fitted on rows of the front."""
+        """The allocator, fitted on rows of the feature set."""
         if not np.isfinite(labels).all():
             raise InputError(
                 f"{self.name}: every fit input needs a label; {int((~np.isfinite(labels)).sum())} have none."
@@ -251,14 +251,16 @@ class RowRecipe(Recipe):
         if self.rule in ("difference", "recall"):
             heads = tuple(_head(self, rows, sign * labels, training.seed) for sign in (1.0, -1.0))
             if self.rule == "recall":
-                columns = FRONTS[self.front].columns
+                columns = FEATURE_SETS[self.feature_set].columns
                 heads += (Quantile.fit(rows, {columns.index(name): weight for name, weight in RECALL.items()}),)
         elif self.rule == "modes":
             heads = tuple(_model(self, rows, column, classify=classify, seed=training.seed) for column in labels.T)
         else:
             heads = (_model(self, rows, labels, classify=classify, seed=training.seed),)
         settings: dict[str, Any] = {"learner": type(self.learner).__name__, **_plain(asdict(self.learner))}
-        return Learned(self.name, FRONTS[self.front], heads, self.rule, replace(training, settings=settings))
+        return Learned(
+            self.name, FEATURE_SETS[self.feature_set], heads, self.rule, replace(training, settings=settings)
+        )
 
 
 def _model(recipe: RowRecipe, rows: np.ndarray, labels: np.ndarray, *, classify: bool, seed: int) -> Model:

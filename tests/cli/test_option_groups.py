@@ -9,12 +9,12 @@ import typer
 from typer.testing import CliRunner
 
 from cli_functions import functions
-from deepval.cli.several import Several, spread
+from deepval.cli.arguments import OptionGroup, spread
 from deepval.errors import InputError
 
 
 @dataclass(frozen=True)
-class Size(Several):
+class Size(OptionGroup):
     height: Annotated[int, typer.Option("--height")]
     width: Annotated[int, typer.Option("--width")] = 4
     seen: list[str] = field(default_factory=list, init=False)
@@ -77,7 +77,7 @@ def test_no_two_parameters_of_a_command_have_the_same_option(words, function):
     kinds = [each.annotation for each in inspect.signature(function).parameters.values()]
     names = [name for name, each in inspect.signature(function).parameters.items()]
     inner = [
-        vars(kind)["__dataclass_fields__"] for kind in kinds if isinstance(kind, type) and issubclass(kind, Several)
+        vars(kind)["__dataclass_fields__"] for kind in kinds if isinstance(kind, type) and issubclass(kind, OptionGroup)
     ]
     options = list(inspect.signature(spread(function)).parameters)
     assert (

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from deepval.cells.sighting import hold_units, sighting
 from deepval.cells.spec import specs
+from deepval.cells.unit import cache_units, unit_data
 from street import Street, street
 
 
@@ -19,10 +19,10 @@ def reads(monkeypatch):
         return read(self, unit)
 
     monkeypatch.setattr(Street, "read_unit", counting)
-    hold_units(0)  # what other tests left
-    hold_units()
+    cache_units(0)  # what other tests left
+    cache_units()
     yield counted
-    hold_units()
+    cache_units()
 
 
 def test_a_unit_is_read_again_unless_it_is_held(reads):
@@ -30,16 +30,16 @@ def test_a_unit_is_read_again_unless_it_is_held(reads):
     units = spec.units[:3]
     for _ in range(2):
         for unit in units:
-            sighting(spec, unit)
+            unit_data(spec, unit)
     assert reads == dict.fromkeys(units, 2)
-    hold_units(3)
-    first = [sighting(spec, unit) for unit in units]
-    again = [sighting(spec, unit) for unit in units]
+    cache_units(3)
+    first = [unit_data(spec, unit) for unit in units]
+    again = [unit_data(spec, unit) for unit in units]
     assert reads == {units[0]: 3, units[1]: 3, units[2]: 2}
     for one, other in zip(first, again, strict=True):
         assert one.scene is other.scene
         assert one.truth is other.truth
         assert all(one.reported[mode] is other.reported[mode] for mode in one.reported)
-    hold_units()
-    sighting(spec, units[0])
+    cache_units()
+    unit_data(spec, units[0])
     assert reads[units[0]] == 4

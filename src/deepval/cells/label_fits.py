@@ -17,8 +17,7 @@ from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.budgets import Selection
 from deepval.progress import Watch, unwatched
 from deepval.results import Result
-from deepval.targets import TARGETS
-from deepval.targets.objectives import Gain, RoutingObjective
+from deepval.targets import TARGETS, Gain, RoutingObjective
 
 ON = " on "
 

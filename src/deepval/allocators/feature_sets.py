@@ -1,6 +1,6 @@
 """Glance -> the row of numbers that a learned allocator reads.
 
-Model files name the front and its columns.
+Model files name the feature set and its columns.
 """
 
 from abc import ABC, abstractmethod
@@ -74,10 +74,10 @@ def _lost(glance: Glance) -> dict[str, float]:
     gone, corridor_m = glance.lost, CORRIDORS_M["required"]
     demands = [item.demand_mps2 for item in gone]
     required = dict(zip(CORRIDORS_M, required_mps2(gone, demands), strict=True))
-    front = [item for item in gone if ahead(item.near_m)]
-    ranges = [item.near_m for item in front if item.aside_m < corridor_m]
+    in_front = [item for item in gone if ahead(item.near_m)]
+    ranges = [item.near_m for item in in_front if item.aside_m < corridor_m]
     values = {f"lost_{name}": value for name, value in required.items()} | {
-        "lost_count": len(front),
+        "lost_count": len(in_front),
         "lost_corridor_count": len(ranges),
         "lost_nearest_m": min(ranges, default=BRAKING.farthest_m),
     }
@@ -95,7 +95,7 @@ def _lost(glance: Glance) -> dict[str, float]:
     return values
 
 
-class Front(ABC):
+class FeatureSet(ABC):
     """The inputs of a learned allocator. `uses` names the parts of the view that it reads."""
 
     name: ClassVar[str]
@@ -112,7 +112,7 @@ class Front(ABC):
 
 
 @dataclass(frozen=True)
-class Cheap(Front):
+class Cheap(FeatureSet):
     """The 65 cheap-side features."""
 
     name: ClassVar[str] = "cheap"
@@ -127,7 +127,7 @@ class Cheap(Front):
 
 
 @dataclass(frozen=True)
-class CheapAndMemory(Front):
+class CheapAndMemory(FeatureSet):
     """The 65 cheap-side features and the memory features."""
 
     name: ClassVar[str] = "cheap+memory"
@@ -144,7 +144,7 @@ SLOT = ("x", "y", "width", "height", "probability")
 
 
 @dataclass(frozen=True)
-class DetectionList(Front):
+class DetectionList(FeatureSet):
     """The 25 most confident cheap boxes: counts by class, then position, size and probability per box, padded by 0.
 
     If the mode has no scores, the nearest boxes come first. Positions and sizes are shares of the image
@@ -177,7 +177,7 @@ class DetectionList(Front):
 
 
 @dataclass(frozen=True)
-class Tracked(Front):
+class Tracked(FeatureSet):
     """The 18 features of the observed objects and the ego state."""
 
     name: ClassVar[str] = "tracked"
@@ -193,7 +193,7 @@ TRACK = ("x_m", "y_m", "length_m", "width_m", "vx_mps", "vy_mps", *KINDS)
 
 
 @dataclass(frozen=True)
-class TrackList(Front):
+class TrackList(FeatureSet):
     """The 25 nearest observed objects: position, size, velocity and kind (one-hot) per object, padded by 0.
 
     Positions and velocities are in the ego frame; an unknown velocity is NaN.
@@ -219,9 +219,9 @@ def size_px(camera: Camera) -> tuple[float, float]:
     return float(camera.width_px or 2 * camera.cx_px), float(camera.height_px or 2 * camera.cy_px)
 
 
-FRONTS: dict[str, Front] = {
-    front.name: front for front in (Cheap(), CheapAndMemory(), DetectionList(), Tracked(), TrackList())
+FEATURE_SETS: dict[str, FeatureSet] = {
+    features.name: features for features in (Cheap(), CheapAndMemory(), DetectionList(), Tracked(), TrackList())
 }
-"""Name in model files -> front."""
+"""Name in model files -> feature set."""
 OBSERVED: dict[str, str] = {"cheap": "tracked", "detection-list": "track-list"}
-"""Front for image boxes -> front for observed objects, used if the cheap mode observes."""
+"""Feature set for image boxes -> feature set for observed objects, used if the cheap mode observes."""

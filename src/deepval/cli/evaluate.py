@@ -1,0 +1,205 @@
+"""`deepval evaluate`: a cell or a values file, and score files -> verdicts."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import deepval
+from deepval.cells.evaluation_data import head_of, heads_of, note_unknown_fits
+from deepval.cells.judgement import judge
+from deepval.cli import options, terminal
+from deepval.cli.arguments import limits
+from deepval.cli.options import (
+    INTERVALS,
+    MORE,
+    OUTPUT,
+    SUBJECT,
+    Calibration,
+    ChargedBudgets,
+    Draws,
+    Json,
+    PlanFile,
+    ScoreFiles,
+    Subject,
+    Values,
+)
+from deepval.cli.registered_plan import on_test_units, plan_on, print_plan
+from deepval.cli.stored_judgement import store_judgement
+from deepval.errors import InputError
+from deepval.files.writing import check_writable
+from deepval.judging.out_of_core import refuse
+from deepval.report import FORMS, console
+from deepval.results import Result
+from deepval.tables.parts import on_disk
+
+DEFAULTS = (Subject(), ChargedBudgets(), Draws())
+MOST_ROWS = 200
+"""A longer table is summarised on the console."""
+
+
+def evaluate(
+    values: Values,
+    *,
+    scores: ScoreFiles = None,
+    subject: Subject,
+    budgets: ChargedBudgets,
+    draws: Draws,
+    calibrate: Calibration = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            help="Judge within groups too: COLUMN, or COLUMN:5,10 to cut numbers there. Repeatable.",
+            rich_help_panel=MORE,
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory",
+            help="Memory limit, such as 1.5GB; larger Parquet files are read in pieces. 0: always in pieces. "
+            "Default: DEEPVAL_MEMORY, or most of the free memory.",
+            rich_help_panel=SUBJECT,
+        ),
+    ] = None,
+    simultaneous: Annotated[
+        bool,
+        typer.Option(
+            "--simultaneous", help="Add intervals that hold for all rows together.", rich_help_panel=INTERVALS
+        ),
+    ] = False,
+    curve: Annotated[
+        int,
+        typer.Option(
+            "--curve", help="Add budget curves with this many points.", callback=limits(0, 10_000), rich_help_panel=MORE
+        ),
+    ] = 0,
+    thresholds: Annotated[
+        bool,
+        typer.Option("--thresholds", help="Add score thresholds and escalation rates.", rich_help_panel=MORE),
+    ] = False,
+    apgr: Annotated[
+        bool,
+        typer.Option("--apgr", help="Add APGR and call-performance thresholds (RouteLLM's).", rich_help_panel=MORE),
+    ] = False,
+    terms: Annotated[
+        Path | None,
+        typer.Option(
+            "--terms",
+            help="Loss terms (.parquet, .csv) of the inputs, to store in the result. Default: the cell's.",
+            rich_help_panel=SUBJECT,
+        ),
+    ] = None,
+    weight: Annotated[
+        list[str] | None,
+        typer.Option("--weight", help="NAME=NUMBER: weight of a loss term. Repeatable.", rich_help_panel=SUBJECT),
+    ] = None,
+    plan: PlanFile = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help=f"Output format: {', '.join(FORMS)}. Default: console.",
+            rich_help_panel=OUTPUT,
+            autocompletion=options.completion(*FORMS),
+        ),
+    ] = None,
+    json: Json = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also save the result as JSON.", rich_help_panel=OUTPUT)
+    ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--all", help=f"Print every row; default: at most {MOST_ROWS} rows of a table.", rich_help_panel=OUTPUT
+        ),
+    ] = False,
+) -> None:
+    """Judge allocators: gain, intervals, a verdict against random.
+
+    nDG is the normalized decision gain: the share of the oracle's gain. Intervals resample units. For a cell, losses,
+    terms, costs and scores come from its folder, and the test units are judged; all units if no scores were fitted.
+
+    Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml --out result.json
+    """
+    output_form = _form(form, json=json)
+    if simultaneous and draws.number == 0:
+        raise InputError("--simultaneous adds intervals, which need draws: leave out --draws 0.")
+    if out:
+        check_writable(out)
+    files = options.score_files(scores)
+    table_on_disk = on_disk(values, files, memory)
+    case = subject.case(values) if table_on_disk is None else head_of(table_on_disk, subject.costs)
+    following = plan_on({str(values): case}, plan)
+    note = None
+    if table_on_disk is None:
+        scored = case.scores(files)
+        calibration_units = case.units(options.unit_list(calibrate, case.roles))
+        role = subject.units if following is None else subject.units or "test"
+        chosen, note = case.judged_units(options.unit_list(role, case.roles), scored, calibration=calibration_units)
+        if calibration_units is not None:
+            note_unknown_fits(scored)
+    else:
+        chosen, calibration_units = options.unit_list(subject.units), options.unit_list(calibrate)
+        scored = heads_of(case, files)
+        refuse(table_on_disk, {"--apgr": apgr})
+    levels = budgets.of(case, scored)
+    settings: dict[str, Any] = {
+        **draws.settings,
+        "units": chosen,
+        "calibration": calibration_units,
+        "by": by or (),
+        "missing": subject.missing_rule,
+        "missing_costs": case.missing_costs(scored, levels, requested=bool(budgets.budget)),
+        "simultaneous_intervals": simultaneous,
+        "curve_points": curve,
+        "terms": terms or case.terms,
+        "weights": _weights(weight),
+        "watch": terminal.watch,
+    }
+    if table_on_disk is None:
+        plan_digest = None if following is None else following.plan.digest
+        result = judge(case, scored, levels, command="evaluate", plan=plan_digest, **settings)
+    else:
+        on_file = replace(table_on_disk, costs=case.table.costs)
+        result = deepval.evaluate(on_file, files, levels, modes=subject.mode_names, **settings)
+    extras = (scores, calibrate, by, simultaneous, terms, weight, plan)
+    if case.cell is not None and not any(extras) and (subject, budgets, draws) == DEFAULTS:
+        store_judgement(case, scored, replace(result, curves=()))
+    result = case.labelled(result if thresholds else replace(result, thresholds=()), note)
+    result = replace(result, recovery=result.apgr()) if apgr else result
+    if out:
+        result.save(out)
+    _print_result(result, output_form, most=None if whole else MOST_ROWS)
+    if following is not None:
+        rows = [(r.allocator, r.chance or "random", r.budget, "gain", r.verdict) for r in result.rows if r.verdict]
+        print_plan(following, on_test_units(following, {str(values): chosen}, rows), err=output_form != "console")
+
+
+def _form(form: str | None, *, json: bool) -> str:
+    name = options.one_of(form or ("json" if json else "console"), tuple(FORMS), "--format")
+    if json and name != "json":
+        raise InputError(f"--json and --format {name} are two formats: give one of them.")
+    return name
+
+
+def _weights(texts: list[str] | None) -> dict[str, float]:
+    """Weights of loss terms from NAME=NUMBER."""
+    weights_by_term = {}
+    for text in texts or ():
+        name, _, weight = text.rpartition("=")
+        if not name:
+            raise InputError(f"--weight must be NAME=NUMBER; found {text!r}.")
+        weights_by_term[name] = options.number(weight, "--weight NAME=NUMBER")
+    return weights_by_term
+
+
+def _print_result(result: Result, form: str, *, most: int | None) -> None:
+    """Print a result; the console gets a summary if a table has more than `most` rows."""
+    if form == "console":
+        text = console.render(result, width=terminal.width(), color=terminal.colored(), most=most)
+    else:
+        text = FORMS[form](result)
+    typer.echo(text, nl=False)

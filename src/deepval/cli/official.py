@@ -1,0 +1,306 @@
+"""`deepval cells`, `leaderboard`, `reproduce` and `doctor`: official cells, submissions, the paper, stored files."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepval.cli import options, terminal
+from deepval.cli.arguments import limits
+from deepval.cli.options import Json, Workers
+from deepval.cli.terminal import say
+from deepval.doctor import doctor as checkup
+from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import plain
+from deepval.files.writing import check_writable
+from deepval.protocol import leaderboard as boards
+from deepval.protocol import submissions, tracks
+from deepval.protocol.gathering import WORK
+from deepval.protocol.integrity import contradictions
+from deepval.protocol.tracks import NAMES, read_cells
+from deepval.report.table import quantity
+
+
+def doctor(
+    folder: Annotated[Path, typer.Argument(help="A folder that deepval wrote, or a folder above it.")],
+    *,
+    json: Json = False,
+) -> None:
+    """Verify the files that deepval wrote below a folder.
+
+    Cells, caches, allocators, results, leaderboards, stored work and planners are compared with the hashes written
+    beside them, and leftovers of killed commands are listed. Nothing is changed. Exits with 1 if there is a problem.
+
+    Example: deepval doctor cells
+    """
+    report = checkup(folder)
+    if json:
+        about = {"folder": str(folder), "whole": not report.problems, "found": report.found, "files": report.files}
+        about |= {"problems": plain(report.problems), "notes": report.notes}
+        terminal.print_json(about)
+    else:
+        there = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in report.found.items())
+        problems = quantity(len(report.problems), "problem")
+        say(f"{there or 'Nothing whole'}: {quantity(report.files, 'file')} verified, {problems}.")
+        for problem in report.problems:
+            say(f"  {problem.path}: {problem.wrong}. Run: {problem.run}")
+        for note in report.notes:
+            say(f"  note: {note}")
+    if report.problems:
+        raise typer.Exit(1)
+
+
+DataFolder = Annotated[
+    Path | None, typer.Option("--data", help="Folder with the data sets of tracks: kitti_tracking, nuscenes, ...")
+]
+EVERY_CORE = Workers(workers=min(4, os.cpu_count() or 1))
+"""One worker per core, at most 4."""
+
+
+def reproduce(
+    names: Annotated[
+        list[Path] | None,
+        typer.Argument(help=f"Tracks ({', '.join(NAMES)}), cell folders or specification files. Default: all tracks."),
+    ] = None,
+    *,
+    data: DataFolder = None,
+    work: Annotated[
+        Path, typer.Option("--work", help="Folder for cells and stored work; a stopped run continues there.")
+    ] = WORK,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for report.html, report.md and report.json.")] = Path(
+        "reproduction"
+    ),
+    costs: Annotated[
+        str | None,
+        typer.Option("--costs", help="Costs for cells without costs: a .toml file or a profile."),
+    ] = None,
+    analyses: Annotated[
+        list[str] | None,
+        typer.Option("--analysis", help="Name of an analysis to run. Repeatable. Default: all."),
+    ] = None,
+    allocators: Annotated[
+        list[str] | None, typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable. Default: all.")
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan", help="A registered plan: make its comparisons over the cells, and report what was planned."
+        ),
+    ] = None,
+    workers: Workers = EVERY_CORE,
+    json: Json = False,
+) -> None:
+    """Run the paper's analyses and compare with its results.
+
+    The cells that this machine can build are used. Results are stored by content: a second run computes only what
+    changed, and a stopped run continues.
+
+    Example: deepval reproduce synthetic kitti-public --data data --work work --out reproduction
+    """
+    from deepval.allocators import RECIPES
+    from deepval.cells.evaluation_data import openings
+    from deepval.paper.parts import BOARD
+    from deepval.paper.planned import followed
+    from deepval.paper.registry import ANALYSES
+    from deepval.paper.run import run
+    from deepval.paper.study_report import FILES, write_report
+    from deepval.protocol.plans import registered
+    from deepval.tables.costs import read_costs
+
+    if data is not None and not reading.is_folder(data):
+        raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
+    check_writable(work, folder=True)
+    check_writable(out, folder=True)
+    if costs is not None:
+        read_costs(costs)
+    _check_names(analyses or [], [item.name for item in ANALYSES], "--analysis")
+    _check_names(allocators or [], list(RECIPES), "--allocator")
+    if plan is not None:
+        registered(plan)
+    with workers.hired() as engine:
+        done = run(
+            list(names or map(Path, NAMES)),
+            work=work,
+            data=data,
+            costs=costs or BOARD,
+            recipes=None if allocators is None else tuple(allocators),
+            analyses=analyses,
+            engine=engine,
+            watch=terminal.watch,
+        )
+    content = write_report(done, out, None if plan is None else followed(plan, done.cells))
+    if json:
+        typer.echo(reading.text(out / FILES[2]), nl=False)
+        return
+    beside = content["beside_the_paper"]
+    typer.echo(
+        f"{len(done.cells)} cells, {len(done.outcomes)} analyses, {len(beside['figures'])} figures beside the paper's."
+    )
+    for item in dict.fromkeys(line for lines in done.lacking.values() for line in lines):
+        typer.echo(f"  not built, for want of: {item}")
+    for at in done.cells:
+        typer.echo(f"  {at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test units on record")
+    typer.echo(f"Written to {', '.join(str(out / name) for name in FILES)}")
+
+
+def _check_names(names: Sequence[str], allowed: Sequence[str], option: str) -> None:
+    unknown = [name for name in names if name not in allowed]
+    if unknown:
+        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {unknown[0]!r}.")
+
+
+def cells(
+    track: Annotated[list[str] | None, typer.Argument(help=f"Tracks: {', '.join(NAMES)}. Default: all.")] = None,
+    *,
+    data: DataFolder = None,
+    json: Json = False,
+) -> None:
+    """List the official cells and which of their data are missing.
+
+    Example: deepval cells kitti-public --data data
+    """
+    if data is not None and not reading.is_folder(data):
+        raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
+    selected_tracks = tracks.read_tracks(track)
+    if json:
+        terminal.print_json([_track(item, data) for item in selected_tracks])
+        return
+    for item in selected_tracks:
+        say(f"{item.name}: {item.title} ({quantity(len(item.cells), 'cell')})")
+        shared: dict[str, list[str]] = {}
+        for cell in item.cells:
+            missing = cell.missing(data)
+            say(f"  {'can be built' if not missing else 'incomplete  '}  {cell.id}")
+            for line in missing:
+                shared.setdefault(line, []).append(cell.id)
+        for line, ids in shared.items():
+            say(f"    missing for {len(ids)}: {line}")
+        for line in item.not_given:
+            say(f"    not given by the source: {line}")
+
+
+def _track(item: tracks.Track, data: Path | None) -> dict[str, Any]:
+    listed = []
+    for cell in item.cells:
+        missing = cell.missing(data)
+        needs = [{"name": n.name, "found": n.found(data) if data else 0, "of": n.count} for n in cell.needs]
+        command = None if missing else tracks.build_command(cell, data)
+        listed.append({"id": cell.id, "missing": missing, "needs": needs, "build": command, **cell.definition})
+    about = {"track": item.name, "title": item.title, "source": item.source, "not_given": list(item.not_given)}
+    return about | {"alphas": list(item.alphas), "headline_alpha": item.headline_alpha, "cells": listed}
+
+
+def leaderboard(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="Folder of submissions' folders; with --check one submission: card.toml and scores/<cell>.csv or "
+            ".parquet."
+        ),
+    ],
+    *,
+    cells: Annotated[Path, typer.Option("--cells", help="Folder of cells that `deepval build` wrote.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for leaderboard.json, .md and .html. Not with --check."),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check one submission as scoring does; list problems by file, row and id."),
+    ] = False,
+    draws: Annotated[
+        int,
+        typer.Option(
+            "--draws",
+            help="Number of bootstrap draws of units.",
+            callback=limits(0, options.MOST_DRAWS),
+            rich_help_panel=options.INTERVALS,
+        ),
+    ] = 1000,
+    seed: options.Seed = 0,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 2 if a submission is refused or removed from the base.")
+    ] = False,
+    base: Annotated[
+        Path | None,
+        typer.Option("--base", help="Folder of the current board, if FOLDER is a proposal; its history counts."),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option("--cache", help="Folder for judgements; unchanged submissions are not judged again."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Rank a folder of submissions, or check one of them.
+
+    Standings per cell and per track, integrity notes, refusals with reasons. --check exits with 2 if the submission is
+    refused.
+
+    Example: deepval leaderboard submissions --cells cells --out leaderboard
+
+    A check: deepval leaderboard submissions/mine --cells cells --check
+    """
+    if check:
+        _check_submission(folder, cells, json=json)
+        return
+    if out is None:
+        raise InputError("--out must be given: the folder for leaderboard.json, .md and .html.")
+    check_writable(out, folder=True)
+    if cache is not None:
+        check_writable(cache, folder=True)
+    content = boards.leaderboard(folder, cells, base=base, draws=draws, seed=seed, cache=cache, watch=terminal.watch)
+    boards.write_leaderboard(content, out)
+    if json:
+        typer.echo(reading.text(out / "leaderboard.json"), nl=False)
+    else:
+        _print_board(content, out, base)
+    if strict and content["refused"]:
+        names = ", ".join(item["folder"] for item in content["refused"])
+        raise InputError(f"{folder}: every submission must be valid; refused {names}, for the reasons in {out}.")
+    if strict and content["removed"]:
+        raise InputError(
+            f"{folder}: every submission of {base} must be in it; {', '.join(content['removed'])} is not: put it back."
+        )
+
+
+def _print_board(content: dict[str, Any], out: Path, base: Path | None) -> None:
+    """Print how many submissions were judged, flagged and refused, and why."""
+    judged, on = quantity(len(content["submissions"]), "submission"), quantity(len(content["cells"]), "cell")
+    say(f"{judged} judged on {on}, {len(content['refused'])} refused: see {out}.")
+    for item in content["submissions"]:
+        for reason in item["flags"]:
+            say(f"  flagged, not ranked: {item['allocator']}: {reason}")
+    for item in content["refused"]:
+        for reason in item["reasons"]:
+            say(f"  refused {item['folder']}: {reason}")
+    for key in content["changed"]:
+        say(f"  changed since the last version, which only its author may request: {key}")
+    for key in content["removed"]:
+        say(f"  removed by the proposal, judged as it stands in {base}: {key}")
+
+
+def _check_submission(folder: Path, cells: Path, *, json: bool) -> None:
+    """Print the problems of a submission, or its size and notes on it; raise if it is refused."""
+    if not reading.is_folder(folder):
+        raise InputError(f"{folder}: must be a submission's folder; there is no such folder.")
+    built = read_cells(cells)
+    checked = submissions.check(folder, built)
+    done = checked.submission
+    notes = [] if done is None else [*done.remarks, *contradictions(done, built)]
+    if json:
+        about = {"folder": checked.folder, "valid": done is not None, "problems": list(checked.problems)}
+        about |= {} if done is None else {"cells": list(done.scores), "notes": notes}
+        terminal.print_json(about)
+    elif done is not None:
+        rows = sum(len(scores.values) for scores in done.scores.values())
+        say(f"{done.card.key}: valid; {quantity(rows, 'score')} on {quantity(len(done.scores), 'cell')}.")
+        for note in notes:
+            say(f"  note: {note}")
+    for problem in [] if json else checked.problems:
+        say(f"  {problem}")
+    if done is None:
+        number = len(checked.problems)
+        raise InputError(f"{checked.folder}: must be a valid submission; found {number} problem{'s' * (number > 1)}.")

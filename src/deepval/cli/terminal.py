@@ -1,0 +1,113 @@
+"""Output of commands: sentences, tables and JSON on stdout, progress on stderr."""
+
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from deepval.report.table import Table
+
+NARROWEST = 40
+"""Columns of the narrowest terminal that output is folded to."""
+ENDLESS = 10_000
+"""Columns of a pipe or a file: every line stays whole."""
+BAR_DELAY_S = 2.0
+"""Shorter work shows no progress bar."""
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print lines; a terminal gets each one folded at spaces, with its indent and two more columns."""
+    stream = sys.stderr if err else sys.stdout
+    if stream.isatty():
+        columns = max(NARROWEST, get_terminal_size().columns)
+        text = "\n".join(_fold(line, columns) for line in text.split("\n"))
+    typer.echo(text, err=err)
+
+
+def _fold(line: str, columns: int) -> str:
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(
+        line.strip(), columns, initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def print_tables(tables: Sequence["Table"], *, err: bool = False) -> None:
+    """Print tables at the width of the terminal."""
+    from deepval.report.console import render_tables
+
+    typer.echo(render_tables(tables, width=width(), color=colored() and not err), nl=False, err=err)
+
+
+def print_json(content: Any) -> None:
+    """Print content as JSON."""
+    typer.echo(as_json(content), nl=False)
+
+
+def as_json(content: Any) -> str:
+    """Content as JSON text."""
+    import json
+
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def width() -> int:
+    """Columns of the terminal; a file or a pipe gets every column in one line."""
+    return max(NARROWEST, get_terminal_size().columns) if sys.stdout.isatty() else ENDLESS
+
+
+def colored() -> bool:
+    """Whether stdout is a terminal that may show colours."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+class _Bar:
+    """A progress bar on stderr; it appears after `BAR_DELAY_S`."""
+
+    def __init__(self) -> None:
+        self.began, self.bar, self.task = time.monotonic(), None, None
+
+    def at(self, label: str, done: int, total: int) -> None:
+        """Show the progress."""
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.progress import Progress
+
+        from deepval.errors import one_line
+
+        if self.bar is None and time.monotonic() - self.began > BAR_DELAY_S:
+            self.bar = Progress(console=Console(stderr=True), transient=True)
+            self.bar.start()
+            self.task = self.bar.add_task("", total=total)
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, description=escape(one_line(label)), completed=done, total=total)
+
+    def stop(self) -> None:
+        """Remove the bar."""
+        if self.bar is not None:
+            self.bar.stop()
+
+
+@contextmanager
+def step_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A function to call with (label, done, total) during the work."""
+    bar = _Bar()
+    try:
+        yield bar.at
+    finally:
+        bar.stop()
+
+
+def watch(items: Any, label: str) -> Iterable[Any]:
+    """The items, with a progress bar on stderr if they take longer than `BAR_DELAY_S`."""
+    with step_bar() as step:
+        for done, item in enumerate(items):
+            step(label, done, len(items))
+            yield item

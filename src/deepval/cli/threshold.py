@@ -1,0 +1,184 @@
+"""`deepval threshold` and `deepval diagnose`: a table and scores -> a router; a report on what the data can show."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deepval.cells.evaluation_data import note_unknown_fits
+from deepval.cli import options, terminal
+from deepval.cli.arguments import limits
+from deepval.cli.options import (
+    BUDGETS,
+    OUTPUT,
+    SUBJECT,
+    Budgets,
+    Calibration,
+    Draws,
+    Json,
+    Rails,
+    ScoreFiles,
+    Skipping,
+    Subject,
+    Values,
+)
+from deepval.cli.registered_plan import count_look
+from deepval.cli.terminal import say
+from deepval.errors import InputError
+from deepval.files.canonical import plain
+from deepval.files.writing import check_writable, write_atomically
+from deepval.judging import diagnosis
+from deepval.judging.contenders import POLICIES
+from deepval.judging.deployment import BEST, deployment
+from deepval.judging.routing import file_text
+from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
+from deepval.report.result_tables import threshold_table
+
+
+def diagnose(
+    values: Values,
+    *,
+    scores: ScoreFiles = None,
+    subject: Subject,
+    budgets: Budgets,
+    draws: Draws,
+    resolve: Annotated[
+        float,
+        typer.Option(
+            "--resolve",
+            help="Report how many units resolve this share of the all-cheap loss.",
+            callback=limits(-1e9, 1e9),
+        ),
+    ] = diagnosis.DIFFERENCE,
+    json: Json = False,
+) -> None:
+    """Check what a cell can show: budgets, ties, power.
+
+    Does the budget bind? Do ties or single units decide? How many units are enough? For a cell, the scores in its
+    folder are read, and the test units are judged; all units if no scores were fitted. Scores are optional.
+
+    Example: deepval diagnose cells/braking-monocular --resolve 0.02
+    """
+    if not 0 < abs(resolve) < math.inf:
+        raise InputError(f"--resolve must be a difference other than 0; found {resolve:g}.")
+    case = subject.case(values)
+    files = options.score_files(scores)
+    scored = case.scores(files) if files or case.scored else {}
+    units, _ = case.judged_units(options.unit_list(subject.units, case.roles), scored)
+    levels = budgets.of(case, scored)
+    result = diagnosis.diagnose(
+        case.table,
+        scored,
+        levels,
+        units=units,
+        **draws.settings,
+        missing=subject.missing_rule,
+        missing_costs=case.missing_costs(scored, levels, requested=bool(budgets.budget)),
+        difference=abs(resolve),
+        watch=terminal.watch,
+    )
+    count_look(case, "diagnose", units, scored)
+    if json:
+        terminal.print_json(plain(dict(result)))
+        return
+    say(diagnosis_sentence(result))
+    terminal.print_tables(list(diagnosis_tables(result)))
+
+
+@dataclass(frozen=True)
+class CalibratedSubject(Subject):
+    """The subject of a threshold, whose units differ from those that set it."""
+
+    units: Annotated[
+        str | None,
+        typer.Option(
+            "--units", help="Units whose rate is predicted. Default: those of --calibrate.", rich_help_panel=SUBJECT
+        ),
+    ] = None
+
+
+def threshold(
+    values: Values,
+    *,
+    scores: ScoreFiles = None,
+    subject: CalibratedSubject,
+    calibrate: Calibration = None,
+    alpha: Annotated[
+        float, typer.Option("--alpha", help="Share of the inputs to escalate, in (0, 1].", rich_help_panel=BUDGETS)
+    ] = 0.2,
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget",
+            help="selection, or latency, energy, money: then --alpha is a share of that cost.",
+            rich_help_panel=BUDGETS,
+        ),
+    ] = "selection",
+    rails: Rails = None,
+    skipping: Skipping = False,
+    draws: Draws,
+    policy: Annotated[
+        str,
+        typer.Option(
+            "--policy",
+            help=f"What the router runs: {', '.join(POLICIES)}, or best: the one that gains most in a replay within 2 "
+            "points of the rate.",
+            rich_help_panel=OUTPUT,
+            autocompletion=options.completion(BEST, *POLICIES),
+        ),
+    ] = BEST,
+    one_stream: Annotated[
+        bool,
+        typer.Option(
+            "--one-stream", help="All inputs are one stream: the policy never restarts.", rich_help_panel=OUTPUT
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the router (.json) to this file.", rich_help_panel=OUTPUT)
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Choose the score threshold for a budget; write a router.
+
+    The policy is replayed in time order on the calibration units (a cell's validation units, or all units of a values
+    file); rate, gain and interval are those of the replay. `deepval.Router.load` reads the file.
+
+    Example: deepval threshold values.csv -s mine.csv --alpha 0.2 --out router.json
+    """
+    if out is not None:
+        check_writable(out)
+    options.one_of(policy, (BEST, *POLICIES), "--policy")
+    case = subject.case(values)
+    scored = case.scores(options.score_files(scores))
+    if len(scored) != 1:
+        raise InputError(f"A threshold belongs to one allocator; found {', '.join(scored)}: name one with -s.")
+    note_unknown_fits(scored)
+    ((name, own),) = scored.items()
+    (level,) = options.budgets(case, scored, [alpha], [budget], rails=rails, skipping=skipping)
+    deployed = deployment(
+        case.table,
+        own,
+        level,
+        calibration=case.units(options.unit_list(calibrate, case.roles), usual="validation"),
+        units=case.units(options.unit_list(subject.units, case.roles)),
+        policy=policy,
+        reset=not one_stream,
+        missing=subject.missing_rule,
+        **draws.settings,
+    )
+    calibration_units = deployed.routing.about["calibration_units"]
+    if out is not None:
+        write_atomically(out, file_text(deployed.routing))
+    if json:
+        content = {"threshold": plain(deployed.threshold), "replays": [replay._asdict() for replay in deployed.replays]}
+        content |= {"router": None if out is None else str(out)}
+        terminal.print_json(content | {"calibration_units": calibration_units})
+        return
+    terminal.print_tables([threshold_table([deployed.threshold], held=calibration_units)])
+    if out is not None:
+        streams = "all inputs are one stream" if one_stream else "call begin() at each unit"
+        answers = " or ".join([", ".join(deployed.routing.modes[:-1]), deployed.routing.modes[-1]])
+        runs = deployed.routing.policy_name.replace(" ", "-")
+        say(f"\n{out}: {name} under {runs} answers {answers}; {streams}.")
