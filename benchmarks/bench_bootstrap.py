@@ -16,7 +16,7 @@ import numpy as np
 from figures import Figure, finish, run_alone
 
 import deepval
-from deepval.judging.contenders import basis
+from deepval.judging.comparison import basis
 from deepval.judging.draws import make_draws
 from deepval.judging.kernel import top_sums
 from deepval.tables.shares import quota

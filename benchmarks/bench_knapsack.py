@@ -18,9 +18,9 @@ from bench_bootstrap import DRAWS, SIZES
 from figures import Figure, finish
 
 import deepval
-from deepval.judging import fills, knapsack, plans
+from deepval.judging import fills, knapsack, mode_plans
 from deepval.judging.draws import make_draws
-from deepval.judging.plans import steps
+from deepval.judging.mode_plans import steps
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from reference.knapsack import highs
@@ -50,7 +50,9 @@ def instance(inputs: int, alpha: float, share: float) -> tuple[np.ndarray, int]:
     return values, int(1000 * inputs * alpha * 18.47 + 1e-6)
 
 
-def solved(values: np.ndarray, budget: int, repeats: int) -> tuple[float, float, plans.Plan, plans.Verification]:
+def solved(
+    values: np.ndarray, budget: int, repeats: int
+) -> tuple[float, float, mode_plans.Plan, mode_plans.Verification]:
     """Median CPU seconds of the solution and CPU seconds of its check, the plan and what the check says."""
     times = []
     for _ in range(repeats):
@@ -58,7 +60,7 @@ def solved(values: np.ndarray, budget: int, repeats: int) -> tuple[float, float,
         plan = knapsack.solve(values, COSTS, budget)
         times.append(time.process_time() - began)
     began = time.process_time()
-    proof = plans.check(plan, values, COSTS)
+    proof = mode_plans.check(plan, values, COSTS)
     return float(np.median(times)), time.process_time() - began, plan, proof
 
 

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from deepval.allocators.router import Router
     from deepval.errors import InputError, InputWarning
     from deepval.judging.budgets import Energy, Latency, Money, Selection
-    from deepval.judging.comparison import compare, pool
+    from deepval.judging.comparison import compare
     from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
-    from deepval.judging.over_cells import compare_over
+    from deepval.judging.over_cells import compare_over, pool
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
     from deepval.tables.router_logs import import_router_log, values_from_log, write_values
@@ -69,10 +69,10 @@ _HOME = {
     "allocators.router": ("Router",),
     "errors": ("InputError", "InputWarning"),
     "judging.budgets": ("Energy", "Latency", "Money", "Selection"),
-    "judging.comparison": ("compare", "pool"),
+    "judging.comparison": ("compare",),
     "judging.draws": ("units_to_resolve",),
     "judging.evaluation": ("evaluate",),
-    "judging.over_cells": ("compare_over",),
+    "judging.over_cells": ("compare_over", "pool"),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
     "tables.router_logs": ("import_router_log", "values_from_log", "write_values"),

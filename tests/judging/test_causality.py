@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deepval
-from deepval.judging.contenders import basis
+from deepval.judging.comparison import basis
 from deepval.judging.policies import CausalCap, FrozenThreshold, rate_missed
 from deepval.judging.streams import tune_adaptive_threshold, tune_token_bucket
 from deepval.report.result_tables import result_tables

@@ -7,8 +7,8 @@ import pytest
 
 import deepval
 from deepval.errors import InputError
-from deepval.judging.comparison import compare, pool
-from deepval.judging.contenders import basis
+from deepval.judging.comparison import basis, compare
+from deepval.judging.over_cells import pool
 from worlds import COSTS, judge, quietly, random_scores, random_table, random_world, table_of
 
 FLIPPED = {"better": "worse", "worse": "better", "unresolved": "unresolved"}

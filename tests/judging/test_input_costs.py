@@ -11,11 +11,11 @@ from scipy.optimize import linprog
 
 import deepval
 from deepval.errors import InputError, InputWarning
-from deepval.judging import knapsack, plans, spending
+from deepval.judging import knapsack, mode_plans, selections
 from deepval.judging.budgets import allowance_on
-from deepval.judging.contenders import basis
+from deepval.judging.comparison import basis
 from deepval.judging.ladder import allowed_spend, input_costs
-from deepval.judging.plans import steps
+from deepval.judging.mode_plans import steps
 from worlds import judge, quietly, random_losses, random_scores, random_units
 
 FREE = {"allocators": {"mine": {"usd": 0.0, "ms": 0.0}}}
@@ -69,12 +69,12 @@ def test_a_ranking_spends_its_purse_exactly(seed):
     number = int(rng.integers(1, 8))
     score, price = random_scores(rng, number), some_costs(rng, number, 2)[:, -1] - rng.integers(0, 2) * 0.5
     purse = float(rng.choice([0.0, 0.25, 0.5, 1.0])) * float(np.maximum(price, 0).sum())
-    found = spending.shares(score, price, purse)
+    found = selections.shares(score, price, purse)
     np.testing.assert_allclose(found, walked(score, price, purse), atol=1e-12)
     assert found @ price <= purse + 1e-9
     if (price >= 0).all() and price.sum() > purse:
         assert found @ price == pytest.approx(purse)
-    sums = spending.bought(
+    sums = selections.bought(
         score, [price, np.ones(number)], np.zeros(number, int), price=price, counts=np.ones((1, 1)),
         purse=np.array([[purse]]),
     )  # fmt: skip
@@ -89,7 +89,7 @@ def test_the_oracle_is_the_linear_programme_and_brackets_all_subsets(seed):
     values = losses[:, 0] - losses[:, 1]
     for price in (costs[:, 1], costs[:, 1] - costs[:, 0]):  # cascade; skipping, at times below 0
         purse = float(rng.choice([0.0, 0.3, 0.6, 1.0])) * float(costs[:, 1].sum())
-        share = spending.best_shares(values, price, purse)
+        share = selections.best_shares(values, price, purse)
         assert share @ price <= purse + 1e-9
         assert ((share >= -1e-12) & (share <= 1 + 1e-12)).all()
         assert share @ values == pytest.approx(relaxed(values, price, purse), abs=1e-9)
@@ -106,7 +106,7 @@ def test_the_oracle_is_the_linear_programme_and_brackets_all_subsets(seed):
 def test_chance_escalates_all_alike_which_is_a_mean_over_subsets():
     """Every input with the same probability p: over all subsets the mean spend is the purse, the mean gain p Σ V."""
     values, price, purse = np.array([3.0, -1.0, 2.0, 0.5]), np.array([1.0, 3.0, 2.0, 2.0]), 3.0
-    (p,) = spending.chance(np.array([price.sum()]), np.array([[purse]]))[0]
+    (p,) = selections.chance(np.array([price.sum()]), np.array([[purse]]))[0]
     spent = gain = 0.0
     for taken in itertools.product([0, 1], repeat=4):
         chosen = np.array(taken)
@@ -114,8 +114,8 @@ def test_chance_escalates_all_alike_which_is_a_mean_over_subsets():
         spent, gain = spent + weight * (chosen @ price), gain + weight * (chosen @ values)
     assert spent == pytest.approx(purse)
     assert gain == pytest.approx(p * values.sum())
-    assert spending.shares(np.zeros(4), price, purse) == pytest.approx(np.full(4, p))  # a score that knows nothing
-    assert spending.chance(np.array([2.0]), np.array([[3.0]])) == 1.0
+    assert selections.shares(np.zeros(4), price, purse) == pytest.approx(np.full(4, p))  # a score that knows nothing
+    assert selections.chance(np.array([2.0]), np.array([[3.0]])) == 1.0
 
 
 def draws_of(table, draws, seed):
@@ -208,7 +208,7 @@ def test_plans_of_whole_inputs_are_the_best_of_all_and_proven(seed):
     )
     assert plan.value == pytest.approx(best, abs=1e-9)
     assert costs[rows, plan.modes].sum() == plan.spent <= budget
-    proof = plans.check(plan, values, costs)
+    proof = mode_plans.check(plan, values, costs)
     assert proof.optimal
     assert plan.bound >= best - 1e-9
 
@@ -218,7 +218,7 @@ def test_plans_of_many_inputs_are_proven():
     values = np.column_stack([np.zeros(3000), rng.normal(0.5, 1, (3000, 2))])
     costs = np.column_stack([np.zeros(3000, int), rng.integers(10_000, 90_000, (3000, 2))])
     plan = knapsack.solve(values, costs, int(costs[:, 2].sum() // 5))
-    assert plans.check(plan, values, costs).optimal
+    assert mode_plans.check(plan, values, costs).optimal
     assert plan.gap < 1e-3 * plan.value
 
 
@@ -233,7 +233,7 @@ def test_steps_are_the_linear_programme_over_modes(seed):
     purse = float(rng.integers(0, 8))
     found = steps(values, costs)
     begun = values[np.arange(inputs), found.start].sum()
-    gain = spending.bought(
+    gain = selections.bought(
         found.slope, [found.slope * found.cost], np.zeros(len(found.input), int), price=found.cost,
         counts=np.ones((1, 1)), purse=np.array([[purse]]),
     )  # fmt: skip

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
-from deepval.judging import knapsack, plans
+from deepval.judging import knapsack, mode_plans
 from reference import knapsack as slow
 
 
@@ -33,7 +33,7 @@ def test_every_plan_on_tiny_tables():
         values, costs, budget = random_case(rng, inputs=int(rng.integers(1, 6)), modes=int(rng.integers(2, 5)), dear=6)
         plan = knapsack.solve(values, costs, budget)
         assert close(plan.value, slow.enumerated(values, costs, budget))
-        assert plans.check(plan, values, costs).optimal
+        assert mode_plans.check(plan, values, costs).optimal
 
 
 def test_integer_programme_on_2500_random_cases():
@@ -49,7 +49,7 @@ def test_integer_programme_on_2500_random_cases():
         assert plan.bound >= plan.value
         escalated = plan.modes > 0
         assert np.all(values[escalated, plan.modes[escalated]] > 0)
-        assert plans.check(plan, values, costs).optimal
+        assert mode_plans.check(plan, values, costs).optimal
 
 
 def test_highs_on_real_costs():
@@ -61,7 +61,7 @@ def test_highs_on_real_costs():
         budget = int(inputs * rng.choice([0.1, 0.2, 0.5]) * 18470)
         plan = knapsack.solve(values, costs, budget)
         assert close(plan.value, slow.highs(values, costs, budget))
-        assert plans.check(plan, values, costs).gap <= plan.bound - plan.value + 1e-9
+        assert mode_plans.check(plan, values, costs).gap <= plan.bound - plan.value + 1e-9
 
 
 def test_highs_on_300_cases_of_unrounded_costs():
@@ -73,7 +73,7 @@ def test_highs_on_300_cases_of_unrounded_costs():
         budget = int(rng.integers(0, inputs * 20_000))
         plan = knapsack.solve(values, costs, budget)
         assert close(plan.value, slow.highs(values, costs, budget))
-        assert plans.check(plan, values, costs).optimal
+        assert mode_plans.check(plan, values, costs).optimal
 
 
 def many_equal_inputs(rng: np.random.Generator):
@@ -95,7 +95,7 @@ def test_many_equal_inputs_also_where_the_first_lists_are_cut(monkeypatch, input
         values, costs, budget = many_equal_inputs(rng)
         plan = knapsack.solve(values, costs, budget)
         assert close(plan.value, slow.dynamic(values, costs, budget))
-        assert plans.check(plan, values, costs).optimal
+        assert mode_plans.check(plan, values, costs).optimal
 
 
 def test_thousands_of_inputs():
@@ -107,7 +107,7 @@ def test_thousands_of_inputs():
         for budget in (900, 7000):
             plan = knapsack.solve(values, costs, budget)
             assert close(plan.value, slow.dynamic(values, costs, budget))
-            assert plans.check(plan, values, costs).optimal
+            assert mode_plans.check(plan, values, costs).optimal
 
 
 def test_modes_of_equal_cost():
@@ -121,7 +121,7 @@ def test_budget_that_whole_costs_cannot_spend_leaves_no_gap():
     plan = knapsack.solve(values, np.array([0, 10]), 29)
     assert (plan.value, plan.spent, plan.multiplier, plan.core) == (3 + 2, 10 + 10, 1 / 10, 0)
     assert close(plan.bound, 29 / 10 + (3 - 1) + (2 - 1))
-    assert plans.check(plan, values, np.array([0, 10])) == plans.Verification(gap=0.0, core=0, optimal=True)
+    assert mode_plans.check(plan, values, np.array([0, 10])) == mode_plans.Verification(gap=0.0, core=0, optimal=True)
 
 
 def test_the_gap_and_the_inputs_it_leaves_open():
@@ -129,8 +129,8 @@ def test_the_gap_and_the_inputs_it_leaves_open():
     values = np.array([[0.0, 0.0, 9.0], [0.0, 5.0, 5.0], [0.0, 4.0, 4.0], [0.0, 1.0, 1.0]])
     plan = knapsack.solve(values, np.array([0, 2, 3]), 4)
     assert (plan.value, plan.multiplier, plan.bound) == (9, 5 / 2, 4 * 5 / 2 + (9 - 3 * 5 / 2))
-    proof = plans.check(plan, values, np.array([0, 2, 3]))
-    assert proof == plans.Verification(gap=11.5 - 9, core=3, optimal=True)
+    proof = mode_plans.check(plan, values, np.array([0, 2, 3]))
+    assert proof == mode_plans.Verification(gap=11.5 - 9, core=3, optimal=True)
 
 
 def test_options_or_states_that_had_to_be_cut_show_in_the_peak():
@@ -147,12 +147,14 @@ def test_options_or_states_that_had_to_be_cut_show_in_the_peak():
 
 def test_a_worse_plan_told_truly_is_not_called_optimal():
     plan, values, costs = binding_plan()
-    proof = plans.check(plan, values, costs)
+    proof = mode_plans.check(plan, values, costs)
     dropped = int(np.flatnonzero(plan.modes)[0])
     modes = plan.modes.copy()
     modes[dropped] = 0
     loss, saved = values[dropped, plan.modes[dropped]], int(costs[plan.modes[dropped]])
-    worse = plans.check(replace(plan, modes=modes, value=plan.value - loss, spent=plan.spent - saved), values, costs)
+    worse = mode_plans.check(
+        replace(plan, modes=modes, value=plan.value - loss, spent=plan.spent - saved), values, costs
+    )
     assert proof.optimal
     assert not worse.optimal
     assert close(worse.gap, proof.gap + loss)
@@ -163,7 +165,7 @@ def test_a_search_without_room_says_that_nothing_is_proven(monkeypatch):
     best, values, costs = binding_plan()
     monkeypatch.setattr(knapsack, "MOST_STATES", 0)
     plan = knapsack.solve(values, costs, 5000)
-    proof = plans.check(plan, values, costs)
+    proof = mode_plans.check(plan, values, costs)
     assert not proof.optimal
     assert 0 < best.value - plan.value <= proof.gap
 
@@ -204,7 +206,7 @@ def test_a_tampered_plan_is_refused_with_its_reason(how):
     _, values, costs = binding_plan()
     plan, reason = tampered()[how]
     with pytest.raises(InputError, match=reason):
-        plans.check(plan, values, costs)
+        mode_plans.check(plan, values, costs)
 
 
 def test_the_same_input_gives_the_same_plan_and_leaves_it_alone():

@@ -12,7 +12,8 @@ import pytest
 
 import deepval
 from deepval.errors import InputError
-from deepval.judging import kernel, scanning, sifting
+from deepval.judging import kernel, out_of_core
+from deepval.judging import sieve as sieves
 from deepval.judging.agreement import tie_audit
 from deepval.judging.ties import inclusion
 from deepval.tables import joining, keys, parts, scanned
@@ -59,16 +60,16 @@ def scores(folder: Path, seed: int = 1, *, text: bool = False, order=None) -> di
 
 def tiny(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Pieces so small, and a sample so poor, that every branch is taken; returns a list of further readings."""
-    for module in (parts, scanned, scanning):
+    for module in (parts, scanned, out_of_core):
         monkeypatch.setattr(module, "CHUNK", 64)
     monkeypatch.setattr(scanned, "SAMPLE", 30)
-    monkeypatch.setattr(sifting, "QUANTILES", 28)
-    monkeypatch.setattr(sifting, "SORTED", 40)
-    monkeypatch.setattr(sifting, "TAKEN", 400)
+    monkeypatch.setattr(out_of_core, "QUANTILES", 28)
+    monkeypatch.setattr(sieves, "SORTED", 40)
+    monkeypatch.setattr(sieves, "TAKEN", 400)
     monkeypatch.setattr(kernel, "WALK_ELEMENTS", 16)
     monkeypatch.setattr(joining, "AT_ONCE", 90)
-    again, readings = scanning.Scan.read_again, []
-    monkeypatch.setattr(scanning.Scan, "read_again", lambda scan: (readings.append(1), again(scan))[1])
+    again, readings = out_of_core.Scan.read_again, []
+    monkeypatch.setattr(out_of_core.Scan, "read_again", lambda scan: (readings.append(1), again(scan))[1])
     return readings
 
 
@@ -100,8 +101,8 @@ def assert_judged_alike(source: Path, files, budgets=None, **options) -> deepval
 @pytest.mark.parametrize("seed", range(30))
 def test_sifted_sums_and_cuts_are_those_of_all_rows(monkeypatch, seed):
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(sifting, "SORTED", int(rng.integers(1, 60)))
-    monkeypatch.setattr(sifting, "TAKEN", int(rng.integers(1, 500)))
+    monkeypatch.setattr(sieves, "SORTED", int(rng.integers(1, 60)))
+    monkeypatch.setattr(sieves, "TAKEN", int(rng.integers(1, 500)))
     rows, units = int(rng.integers(1, 300)), int(rng.integers(1, 9))
     score = rng.choice([rng.normal(size=rows), rng.integers(0, 4, rows) / 2, np.full(rows, 3.0)])
     score = np.where(rng.random(rows) < 0.05, rng.choice([-math.inf, math.inf]), score)
@@ -117,7 +118,7 @@ def test_sifted_sums_and_cuts_are_those_of_all_rows(monkeypatch, seed):
         found.again(score, value, unit)
         found.read()
 
-    found = sifting.Sifting(sieve, signed=True, read_again=again)
+    found = sieves.Sifting(sieve, signed=True, read_again=again)
     for part in np.array_split(np.arange(rows), 3):
         found.add(score[part], value[part], unit[part])
     found.read()
@@ -157,7 +158,7 @@ def test_cuts_that_the_sample_missed_are_read_again(tmp_path, monkeypatch):
 
 def test_many_edges_are_searched(tmp_path, monkeypatch):
     monkeypatch.setattr(kernel, "MOST_COMPARED", 3)
-    monkeypatch.setattr(sifting, "WIDEST", 1)
+    monkeypatch.setattr(out_of_core, "WIDEST", 1)
     assert_judged_alike(world(tmp_path), scores(tmp_path), draws=20)
 
 
@@ -314,13 +315,13 @@ def test_bad_files_are_one_sentence(tmp_path, monkeypatch, name, words):
 
 def test_a_file_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):
     source, files = world(tmp_path), scores(tmp_path)
-    read = scanning.Scan.read
+    read = out_of_core.Scan.read
 
     def changed(scan, *given):
         pq.write_table(pq.read_table(source).slice(0, 9), source)
         read(scan, *given)
 
-    monkeypatch.setattr(scanning.Scan, "read", changed)
+    monkeypatch.setattr(out_of_core.Scan, "read", changed)
     with pytest.raises(InputError, match=r"values\.parquet: must stay as it is while it is read"):
         deepval.evaluate(source, files, draws=5, memory=0)
 

@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 import deepval
 from deepval.cli import app
 from deepval.errors import InputError, InputWarning
-from deepval.judging.comparison import compare, pool
-from deepval.judging.contenders import checked
+from deepval.judging.comparison import checked, compare
 from deepval.judging.draws import child_seeds
-from deepval.judging.over_cells import compare_over
+from deepval.judging.over_cells import compare_over, pool
 from deepval.report import console
 from deepval.report.comparisons import comparison_table
 from worlds import COSTS, judge, quietly, random_scores, table_of

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import deepval
 from deepval.cli import app
 from deepval.errors import InputError, InputWarning
-from deepval.judging.contenders import POLICIES as CONTENDERS
+from deepval.judging.comparison import POLICIES as CONTENDERS
 from deepval.judging.deployment import deployment
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, TokenBucket
 from deepval.judging.prices import Price

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 import deepval
 from deepval.errors import InputError
-from deepval.judging.comparison import compare, pool
+from deepval.judging.comparison import compare
 from deepval.judging.draws import Draws, child_seeds
+from deepval.judging.over_cells import pool
 from deepval.protocol import integrity
 from deepval.protocol import judgements as judgements_module
 from deepval.protocol import standings as standings_module

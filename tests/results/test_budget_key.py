@@ -7,7 +7,8 @@ import pytest
 
 import deepval
 from deepval.judging.budgets import allowance
-from deepval.judging.comparison import compare, pool
+from deepval.judging.comparison import compare
+from deepval.judging.over_cells import pool
 from deepval.protocol.leaderboard_pages import as_markdown
 from deepval.protocol.standings import standings
 from deepval.report import FORMS, console, figures, html

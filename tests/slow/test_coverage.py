@@ -12,7 +12,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 import deepval
-from deepval.judging.contenders import basis
+from deepval.judging.comparison import basis
 from deepval.judging.draws import Draws, Interval, simultaneous
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:The last mode")]  # small tables, by chance

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.judging.contenders import basis
+from deepval.judging.comparison import basis
 
 sys.path.insert(0, str(Path(__file__).parent))
 import intervals

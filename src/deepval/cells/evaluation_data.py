@@ -14,8 +14,7 @@ from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST, json_canonical, json_content
 from deepval.files.writing import append_line
-from deepval.judging.budgets import Budget, Selection, conventions
-from deepval.judging.notes import MissingCosts
+from deepval.judging.budgets import Budget, MissingCosts, Selection, conventions
 from deepval.results import Result
 from deepval.tables.columns import parquet_files
 from deepval.tables.costs import Convention, Costs

@@ -15,8 +15,7 @@ from deepval.cli.registered_plan import count_look, on_test_units, plan_on, prin
 from deepval.cli.terminal import say
 from deepval.errors import InputError
 from deepval.judging import comparison
-from deepval.judging.comparison import Comparison
-from deepval.judging.contenders import POLICIES, STATISTICS, Named, Statistic, parsed
+from deepval.judging.comparison import POLICIES, STATISTICS, Comparison, Named, Statistic, parsed
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.report.comparisons import area_table, comparison_table

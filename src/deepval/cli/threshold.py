@@ -30,7 +30,7 @@ from deepval.errors import InputError
 from deepval.files.canonical import plain
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging import diagnosis
-from deepval.judging.contenders import POLICIES
+from deepval.judging.comparison import POLICIES
 from deepval.judging.deployment import BEST, deployment
 from deepval.judging.routing import file_text
 from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables

@@ -1,8 +1,8 @@
-"""Resamples and rows -> the other parts of a result: the setting, gaps, units, curves and half-widths."""
+"""Resamples and rows -> the other parts of a result: the setting, units, curves, half-widths and notes."""
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import Any
 
 import numpy as np
 
@@ -10,16 +10,11 @@ from deepval.arrays import Float, Num
 from deepval.judging import selections
 from deepval.judging.budgets import LEVELS, Allowance, Selection, allowance
 from deepval.judging.draws import Concentration, concentration
-from deepval.judging.gaps import split_gap
-from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory
-from deepval.judging.rows import Judged
-from deepval.judging.sifting import SiftedScores
-from deepval.judging.streams import Cap
+from deepval.judging.resamples import Resamples, Resampling
 from deepval.results import (
     HEADLINE,
     BudgetKey,
     Curve,
-    Gap,
     HalfWidth,
     OracleAt,
     Reason,
@@ -29,50 +24,9 @@ from deepval.results import (
     Unit,
     known,
 )
+from deepval.tables.costs import Costs
 from deepval.tables.scores import REFERENCES, Scores
 from deepval.tables.values import ValueTable
-
-
-def gaps(
-    resamples: Resampling,
-    scores: Sequence[Allocator],
-    allowances: Sequence[Allowance],
-    *,
-    judged: Sequence[Judged],
-    caps: Mapping[tuple[str, int], Cap],
-) -> tuple[Gap, ...]:
-    """The parts of each allocator's gap under each budget; per-mode scores have no single ranking to account for."""
-    rows = iter(item.row for item in judged if item.row.allocator not in REFERENCES)
-    return tuple(
-        Gap(
-            item.name,
-            **allowed.key.fields,
-            **_gap(resamples, item, allowed, row=next(rows), cap=caps.get((item.name, index))),
-        )
-        for index, allowed in enumerate(allowances)
-        for item in scores
-    )
-
-
-def _gap(resamples: Resampling, scores: Allocator, allowed: Allowance, *, row: Row, cap: Cap | None) -> dict[str, Any]:
-    if scores.modes or row.gain is None:
-        return {"reason": row.reason or Reason.NO_RANKING.said()}
-    after = row.oracle_gain if row.cost is None else selections.best_gain(resamples, allowed, row.cost)
-    split = split_gap(
-        oracle=row.oracle_gain or 0.0,
-        oracle_after_cost=after or 0.0,
-        ranked=row.gain,
-        benefit=row.benefit or 0.0,
-        harm=row.harm or 0.0,
-        all_benefit=float(resamples.full_benefit[0]),
-        causal=cap,
-    )
-    if allowed.costs is None:
-        return vars(split)
-    if isinstance(scores, SiftedScores):
-        return vars(split) | {"reason": Reason.NOT_IN_MEMORY.said()}
-    even = selections.break_even(in_memory(resamples).table, scores.values, allowed)
-    return vars(split) | {"break_even": even.largest, "break_even_set": even.spans}
 
 
 def headline(allowances: Sequence[Allowance]) -> Allowance:
@@ -201,3 +155,54 @@ def spread(by_unit: Concentration, by_input: Concentration) -> Spread:
         half_inputs=by_input.half or None,
         half_inputs_share=known(by_input.half_share),
     )
+
+
+def table_notes(
+    unit_ids: Sequence[str],
+    modes: Sequence[str],
+    costs: Costs | None,
+    allowances: Sequence[Allowance],
+    *,
+    affected: int,
+    cheap_loss: float,
+    gain: float,
+    harm_ratio: float,
+) -> list[str]:
+    """Notes on properties of a table that leave figures undefined, on missing costs, and on modes in reverse order."""
+    notes = []
+    if not affected:
+        notes.append("All decision values are zero: no allocator can gain or lose, and nDG is undefined.")
+    if len(unit_ids) == 1:
+        notes.append(f"There is a single unit, {unit_ids[0]!r}: nothing can be resampled, so there is no interval.")
+    if not cheap_loss > 0:
+        notes.append(f"The all-cheap loss is {cheap_loss:g}, not positive: shares of it are undefined.")
+    notes += _cost_notes(allowances)
+    cheap, full = modes[0], modes[-1]
+    figures = {} if costs is None else costs.modes
+    one, other = figures.get(cheap, {}), figures.get(full, {})
+    less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
+    facts = [f"costs less than {cheap!r} ({', '.join(less)})"] if less else []
+    if gain < 0:
+        ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {harm_ratio:.3g}"
+        facts.append(f"harms more than it helps ({ratio})")
+    if facts:
+        notes.append(
+            f"The last mode, {full!r}, {' and '.join(facts)}: is {full!r} really the full mode, and is a lower loss "
+            "better? Name the modes cheap first (modes=[...], --modes), and give rewards in columns reward_<mode>."
+        )
+    return notes
+
+
+def _cost_notes(allowances: Sequence[Allowance]) -> list[str]:
+    """Notes on allocators that are listed without a verdict under measured budgets, and on how to measure them."""
+    by_names: dict[tuple[str, ...], dict[str, str]] = {}
+    for allowed in allowances:
+        names = tuple(name for name, reason in allowed.unpriced.items() if reason is Reason.NO_COST)
+        if names and allowed.convention:
+            by_names.setdefault(names, {})[allowed.budget.kind] = allowed.convention
+    return [
+        f"No cost known ({', '.join(units.values())}) of {', '.join(names)}: listed without a verdict under "
+        f"{' and '.join(units)} budgets. `deepval profile` measures what an allocator costs; add it under "
+        "[allocators.NAME] of a costs file and pass that (--costs)."
+        for names, units in by_names.items()
+    ]

@@ -7,7 +7,7 @@ the cheap one, which leaves (alpha*C_f - C_S)/(C_f - C_c), at most 1. Either way
 allocator is infeasible iff C_S > alpha*C_f.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar, Literal
@@ -18,6 +18,8 @@ from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError, quoted
 from deepval.results import BudgetKey, Reason
 from deepval.tables.costs import Convention, Costs
+from deepval.tables.scanned import ScannedScores
+from deepval.tables.scores import Scores
 from deepval.tables.shares import capacity, checked_share, quota
 from deepval.tables.values import ValueTable
 
@@ -26,6 +28,9 @@ LAST_DIGITS = 1e-12
 """Relative error of a product or quotient of decimals: 0.29*100 falls short of 29, (1 - 0.7)/1 exceeds 0.3."""
 LEVELS = (0.1, 0.2, 0.3, 0.5)
 """The benchmark's shares, where a caller names none."""
+MissingCosts = Literal["error", "list"]
+"""Treatment of an allocator without a cost under a measured budget: an error, or a row without a verdict."""
+MEANS = "charged input by input; a mean over the judged inputs is shown"
 RAILS: tuple[Convention, ...] = ("mj", "mj_gpu", "mj_all")
 
 
@@ -270,3 +275,52 @@ def allowance(budget: Budget, modes: tuple[str, ...], costs: Costs | None = None
             f"for {modes[-1]!r} and {cheap} for {modes[0]!r}."
         )
     return Allowance(budget, figures, cheap, full)
+
+
+def charging(
+    scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance], missing_costs: MissingCosts
+) -> list[Allowance]:
+    """The allowances with the allocators that they cannot charge; a diagnostic is an error unless those are listed."""
+    if missing_costs == "error":
+        _refuse_diagnostics(scores, allowances)
+        return list(allowances)
+    return [replace(allowed, unpriced=_unpriced(scores, allowed)) for allowed in allowances]
+
+
+def _unpriced(scores: Sequence[Scores | ScannedScores], allowed: Allowance) -> dict[str, Reason]:
+    """Allocators for which a budget has no cost to charge, with the reasons."""
+    if allowed.costs is None or allowed.convention is None:
+        return {}
+    costs, convention = allowed.costs.allocators, allowed.convention
+    reasons = {item.name: Reason.DIAGNOSTIC for item in scores if item.kind == "diagnostic"}
+    return reasons | {
+        item.name: Reason.NO_COST
+        for item in scores
+        if item.name not in reasons and convention not in costs.get(item.name, {})
+    }
+
+
+def _refuse_diagnostics(scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance]) -> None:
+    """Raise where a diagnostic would be judged under a measured budget."""
+    knowing = next((item.name for item in scores if item.kind == "diagnostic"), None)
+    measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)
+    if knowing and measured:
+        raise InputError(
+            f"{knowing} is a diagnostic: it knows what no vehicle could, so a {measured} budget has no cost to charge "
+            "for it; judge it under selection budgets only, or leave it out."
+        )
+
+
+def charged(allowances: Sequence[Allowance], table: ValueTable | None = None) -> dict[str, Any] | None:
+    """The charged costs, in the form of a costs file; costs per input as means over the judged inputs."""
+    figures = next((a.costs for a in allowances if a.costs is not None), None)
+    if figures is None:
+        return None
+    content = figures.to_dict()
+    per_input: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
+    if table is None:
+        return content
+    for unit in per_input:
+        for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
+            content["modes"][mode] = content["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
+    return content

@@ -1,38 +1,185 @@
-"""Results -> differences between allocators, and means over cells: paired draw by draw.
+"""A result with samples -> the difference between two of its allocators, paired draw by draw.
 
-compare() tests whether one allocator is better than another on the same inputs. pool() averages allocators over cells
-with equal weight. Cells of one dataset share their draws, so the mean over cells in a draw is a draw of the mean.
+`router` is the ranking in hindsight; `router@causal-cap` is the same scores under a causal policy, which needs a result
+with calibration units. Two contenders are compared by gain, or by benefit or harm alone.
 """
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import Any
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from deepval import checks
 from deepval.arrays import Float
-from deepval.errors import InputError, InputWarning
-from deepval.judging.contenders import (
-    Basis,
-    Contender,
-    Statistic,
-    basis,
-    checked,
-    contenders,
-    oracle_of,
-    oriented,
-    part,
-)
+from deepval.errors import InputError, meant
 from deepval.judging.draws import Draws, Interval
-from deepval.judging.rows import Judged, paired_rows
-from deepval.results import BudgetKey, BudgetRecord, Reason, Result, joined, known
-from deepval.tables.scores import REFERENCES
+from deepval.judging.resamples import Resampling, Sample, Totals
+from deepval.judging.rows import Judged
+from deepval.judging.streams import Streamed
+from deepval.results import BudgetKey, BudgetRecord, Reason, Result, Samples, joined, known
 
-AT_ONCE = 64
-"""Rows to pool at a time: few enough for the cache."""
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """The data for comparing and pooling: totals of every resample, and every row and stream with its samples."""
+
+    totals: Totals
+    judged: tuple[Judged, ...]
+    streamed: tuple[Streamed, ...] = ()
+
+
+def samples_of(resamples: Resampling, judged: Sequence[Judged], streamed: Sequence[Streamed] = ()) -> Samples:
+    """The samples of rows and streams, as a result stores them."""
+    nothing = np.full(len(resamples.counts), np.nan)
+
+    def stacked(part: Callable[[Judged], Float[np.ndarray, "resample"]]) -> Float[np.ndarray, "row resample"]:
+        return np.stack([part(item) for item in judged])
+
+    def of_streams(
+        part: Callable[[Streamed], Float[np.ndarray, "resample"]],
+    ) -> Float[np.ndarray, "stream resample"] | None:
+        return np.stack([part(item) for item in streamed]) if streamed else None
+
+    return Samples(
+        unit_ids=resamples.unit_ids,
+        counts=resamples.draws.counts,
+        weights=resamples.draws.weights,
+        seed=resamples.draws.seed,
+        cheap_loss=resamples.cheap_loss,
+        full_gain=resamples.full_gain,
+        full_benefit=resamples.full_benefit,
+        gain=stacked(lambda item: item.sample.gain if item.sample else nothing),
+        benefit=stacked(lambda item: item.sample.benefit if item.sample else nothing),
+        escalated=stacked(lambda item: item.sample.escalated if item.sample else nothing),
+        prize=stacked(lambda item: item.prize),
+        versus_random=stacked(lambda item: item.difference.loss),
+        stream_gain=of_streams(lambda item: item.sample.gain if item.sample else nothing),
+        stream_benefit=of_streams(lambda item: item.sample.benefit if item.sample else nothing),
+        stream_escalated=of_streams(lambda item: item.sample.escalated if item.sample else nothing),
+        stream_prize=of_streams(lambda item: item.prize),
+    )
+
+
+def basis(result: Result) -> Basis:
+    """The basis of a result; raises where the result has no samples."""
+    samples = result.samples
+    if samples is None:
+        raise InputError(
+            "Draw by draw comparisons need a result with its samples; this one has none. Take it fresh from "
+            "evaluate(), or save it with result.save(path, samples=True)."
+        )
+    draws = Draws(samples.counts, samples.weights, samples.seed)
+    even = result.setting.concentration.effective_units
+    totals = Totals(
+        samples.unit_ids,
+        draws,
+        samples.cheap_loss,
+        samples.full_gain,
+        samples.full_benefit,
+        math.nan if even is None else even,
+    )
+    judged = []
+    for index, row in enumerate(result.rows):
+        sample = Sample(samples.gain[index], samples.benefit[index], samples.escalated[index])
+        runs = not np.isnan(sample.gain[0])
+        difference = totals.difference(samples.versus_random[index])
+        judged.append(Judged(row, sample if runs else None, samples.prize[index], difference))
+    return Basis(totals, tuple(judged), _streamed(result, samples))
+
+
+def _streamed(result: Result, samples: Samples) -> tuple[Streamed, ...]:
+    """The streams with their samples; empty for results of versions that did not store them."""
+    gain, benefit = samples.stream_gain, samples.stream_benefit
+    escalated, prize = samples.stream_escalated, samples.stream_prize
+    if gain is None or benefit is None or escalated is None or prize is None:
+        return ()
+    streamed = []
+    for index, row in enumerate(result.streams):
+        sample = None if np.isnan(gain[index, 0]) else Sample(gain[index], benefit[index], escalated[index])
+        streamed.append(Streamed(row, sample, prize[index]))
+    return tuple(streamed)
+
+
+Statistic = Literal["gain", "benefit", "harm"]
+STATISTICS: tuple[str, ...] = get_args(Statistic)
+POLICIES = ("frozen-threshold", "causal-cap", "adaptive-threshold", "token-bucket")
+"""Causal policies, as written after the name of an allocator."""
+RANKING = "ranking"
+"""Written instead of a policy: the highest scores in hindsight."""
+AT = "@"
+Contender = Judged | Streamed
+
+
+class Named(NamedTuple):
+    """An allocator, and the causal policy that it runs under, if any."""
+
+    allocator: str
+    policy: str | None
+
+    @property
+    def text(self) -> str:
+        """NAME or NAME@POLICY."""
+        return self.allocator if self.policy is None else f"{self.allocator}{AT}{self.policy}"
+
+
+def parsed(name: str) -> Named:
+    """The parts of NAME or NAME@POLICY; any other text after an @ belongs to the name."""
+    allocator, _, policy = name.rpartition(AT)
+    if allocator and policy in (*POLICIES, RANKING):
+        return Named(allocator, None if policy == RANKING else policy)
+    return Named(name, None)
+
+
+def contenders(cell_basis: Basis, name: str) -> dict[BudgetKey, Contender]:
+    """The row or stream of a contender under each budget of a result."""
+    checks.text(name, "An allocator to compare")
+    rankings = _rankings(cell_basis, name)
+    allocator, policy = parsed(name)
+    if rankings or policy is None:
+        rankings = rankings or _rankings(cell_basis, allocator)
+        if not rankings:
+            names = sorted({item.row.allocator for item in cell_basis.judged})
+            raise InputError(
+                f"The result has no allocator {allocator!r}; it has {', '.join(names)}{meant(allocator, names)}"
+            )
+        return rankings
+    if not cell_basis.streamed:
+        raise InputError(
+            f"{name!r} runs under a causal policy, and the result has none: give evaluate() calibration units "
+            "(--calibrate)."
+        )
+    policies = ("any", policy.replace("-", " "))
+    streams = [item for item in cell_basis.streamed if item.row.allocator == allocator and item.row.policy in policies]
+    if not streams:
+        names = dict.fromkeys(item.row.allocator for item in cell_basis.streamed)
+        raise InputError(f"The result has no streams of {allocator!r}; it has those of {', '.join(names)}.")
+    return {item.row.budget: item for item in streams}
+
+
+def _rankings(cell_basis: Basis, allocator: str) -> dict[BudgetKey, Contender]:
+    return {item.row.budget: item for item in cell_basis.judged if item.row.allocator == allocator}
+
+
+def part(sample: Sample, of: Statistic) -> Float[np.ndarray, "resample"]:
+    """Gain, benefit or harm (a positive number) in every resample."""
+    return {"gain": sample.gain, "benefit": sample.benefit, "harm": sample.benefit - sample.gain}[of]
+
+
+def oriented(bounds: Interval, of: Statistic) -> Interval:
+    """The interval oriented so that more is better: harm is negated."""
+    return Interval(-bounds.high, -bounds.low) if of == "harm" else bounds
+
+
+def checked(of: str) -> None:
+    """Raise where `of` is not a statistic."""
+    checks.word(of, STATISTICS, "What is compared")
+
+
+def oracle_of(contender: Contender) -> str | None:
+    """The oracle that a contender's nDG divides by; streams are never measured by the ladder's."""
+    return contender.row.oracle if isinstance(contender, Judged) else "oracle"
 
 
 @dataclass(frozen=True)
@@ -150,207 +297,6 @@ def _compared(
     )
 
 
-@dataclass(frozen=True)
-class Pooled(BudgetRecord):
-    """One allocator's equal-weight mean over cells under one budget.
-
-    Attributes:
-        allocator: Its name.
-        kind: selection, latency, energy or money.
-        alpha: The budget's share.
-        convention: What a measured budget counts.
-        accounting: cascade or skipping under a measured budget.
-        cells: Number of cells.
-        oracle: What the cells' nDG divide by, as in `Row`; several where cells differ.
-        chance: What stands for random in them, likewise.
-        versus_random: Mean of the cells' paired differences with random, shares of each all-cheap loss.
-        versus_random_lo: Lower bound of its 95 % interval, every draw kept.
-        versus_random_hi: Upper bound.
-        ndg: Mean of the cells' nDG.
-        ndg_lo: Lower bound over the draws that every cell keeps.
-        ndg_hi: Upper bound.
-        draws: Number of draws.
-        draws_dropped: Draws that some cell drops from its nDG interval.
-        verdict: better, worse or unresolved against random; None without an interval.
-        reason: Why something is None.
-        versus_random_dropped: Draws without a positive all-cheap loss in some cell, left out of the paired interval.
-    """
-
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    cells: int
-    oracle: str | None = None
-    chance: str | None = None
-    versus_random: float | None = None
-    versus_random_lo: float | None = None
-    versus_random_hi: float | None = None
-    ndg: float | None = None
-    ndg_lo: float | None = None
-    ndg_hi: float | None = None
-    draws: int = 0
-    draws_dropped: int = 0
-    verdict: str | None = None
-    reason: str | None = None
-    versus_random_dropped: int = 0
-
-
-def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
-    """Equal-weight means over cells of every allocator and budget that all of them judge."""
-    return pool_held({name: basis(item) for name, item in checks.by_cell(cells, Result, "Cells to pool").items()})
-
-
-def pool_held(bases: Mapping[str, Basis]) -> tuple[Pooled, ...]:
-    """`pool` for the bases of results."""
-    draws, cells = shared_draws(bases), list(bases.values())
-    rows_of_cells = [{(item.row.allocator, item.row.budget): item for item in cell.judged} for cell in cells]
-    shared = {
-        (name, key): [rows[name, key] for rows in rows_of_cells]
-        for name, key in rows_of_cells[0]
-        if name not in REFERENCES and all((name, key) in rows for rows in rows_of_cells)
-    }
-    able = [key for key, members in shared.items() if all(member.sample for member in members)]
-    pooled: dict[tuple[str, BudgetKey], Pooled] = {}
-    for begin in range(0, len(able), AT_ONCE):
-        part = able[begin : begin + AT_ONCE]
-        pooled |= zip(part, _pooled(part, [shared[key] for key in part], cells, draws), strict=True)
-    return tuple(pooled.get(key) or _infeasible(key, members, draws) for key, members in shared.items())
-
-
-def _infeasible(key: tuple[str, BudgetKey], members: Sequence[Judged], draws: Draws) -> Pooled:
-    row = next(member.row for member in members if member.sample is None)
-    return Pooled(**_opening(key, members), draws=len(draws), verdict=row.verdict, reason=row.reason)
-
-
-def _opening(key: tuple[str, BudgetKey], members: Sequence[Judged]) -> dict[str, Any]:
-    name, budget = key
-    return {"allocator": name} | budget.fields | {"cells": len(members)} | yardsticks(members)
-
-
-def _pooled(
-    keys: Sequence[tuple[str, BudgetKey]], rows: Sequence[Sequence[Judged]], cells: Sequence[Basis], draws: Draws
-) -> Iterator[Pooled]:
-    """Rows of allocators under their budgets, all of which can pay in every cell."""
-    by_cell = list(zip(zip(*rows, strict=True), cells, strict=True))
-    paired = [paired_rows(members) for members, _ in by_cell]
-    prize = [np.stack([member.prize for member in members]) for members, _ in by_cell]
-    each_ndg = [c.totals.ndg(gain_rows(members), p) for (members, c), p in zip(by_cell, prize, strict=True)]
-    selected = np.all([c.totals.prized(p) & (p[:, :1] > 0) for p, c in zip(prize, cells, strict=True)], axis=0)
-    mean, ndg = _mean_drawn(paired, cells), _mean_drawn(each_ndg, cells)
-    against = draws.intervals(mean, ~np.isnan(mean) & can_resample(cells))
-    of_ndg = draws.intervals(ndg, selected & can_resample(cells))
-    dropped, undefined = np.count_nonzero(~selected, axis=1).tolist(), np.count_nonzero(np.isnan(mean), axis=1).tolist()
-    for i, (key, members) in enumerate(zip(keys, rows, strict=True)):
-        bounds = against[i].snapped()
-        yield Pooled(
-            **_opening(key, members),
-            versus_random=known(float(np.mean([p[i, 0] for p in paired]))),
-            versus_random_lo=known(bounds.low),
-            versus_random_hi=known(bounds.high),
-            ndg=known(float(np.mean([n[i, 0] for n in each_ndg]))),
-            ndg_lo=known(of_ndg[i].low),
-            ndg_hi=known(of_ndg[i].high),
-            draws=len(draws),
-            draws_dropped=dropped[i],
-            verdict=bounds.verdict,
-            reason=reasons(*members),
-            versus_random_dropped=undefined[i] if bounds.verdict else 0,
-        )
-
-
-def _mean_drawn(
-    by_cell: Sequence[Float[np.ndarray, "row resample"]], cells: Sequence[Basis]
-) -> Float[np.ndarray, "row draw"]:
-    """Mean over cells of every row, draw by draw."""
-    return np.mean([rows[:, cell.totals.drawn] for rows, cell in zip(by_cell, cells, strict=True)], axis=0)
-
-
-def gain_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
-    """Gains of rows that can pay."""
-    return np.stack([item.sample.gain for item in judged if item.sample is not None])
-
-
-def mean_paired(members: Sequence[Judged], cells: Sequence[Basis]) -> Float[np.ndarray, "draw"]:
-    """Mean over cells of one allocator's paired difference with random, draw by draw."""
-    return np.mean([m.paired[c.totals.drawn] for m, c in zip(members, cells, strict=True)], axis=0)
-
-
-def mean_gained(
-    rows: Sequence[Sequence[Judged]], origin: Sequence[Judged], cells: Sequence[Basis]
-) -> Float[np.ndarray, "row draw"]:
-    """Mean over cells of the allocators' gains minus that of `origin`, as shares of all-cheap losses, draw by draw."""
-    blocks = [np.empty((0, len(cells[0].totals.draws)))]
-    starts = [np.zeros(1) if base.sample is None else base.sample.gain for base in origin]
-    for begin in range(0, len(rows), AT_ONCE):
-        by_cell = zip(zip(*rows[begin : begin + AT_ONCE], strict=True), starts, cells, strict=True)
-        shares = []
-        for members, start, cell in by_cell:
-            gains = gain_rows(members)
-            shares.append(cell.totals.paired(gains, np.broadcast_to(start, gains.shape)).share)
-        blocks.append(_mean_drawn(shares, cells))
-    return np.concatenate(blocks)
-
-
-def yardsticks(members: Sequence[Judged]) -> dict[str, Any]:
-    """The names of the oracles and chances that the rows are measured by, each once."""
-    named = {part: dict.fromkeys(m.row[part] for m in members if m.row[part]) for part in ("oracle", "chance")}
-    return {part: ", ".join(names) or None for part, names in named.items()}
-
-
-def can_resample(cells: Sequence[Basis]) -> bool:
-    """Whether there are draws, and every cell has more than one unit."""
-    return all(cell.totals.resampled for cell in cells)
-
-
-def versus_random_bounds(paired: Float[np.ndarray, "draw"], cells: Sequence[Basis]) -> Interval:
-    """The interval of a mean difference over its draws, every draw kept."""
-    return cells[0].totals.draws.interval(paired, ~np.isnan(paired) & can_resample(cells)).snapped()
-
-
 def reasons(*judged: Contender) -> str | None:
     """Why something is None on any side, each reason once."""
     return joined(item.row.reason for item in judged)
-
-
-def _ndg(judged: Judged, cell_basis: Basis) -> Float[np.ndarray, "resample"]:
-    assert judged.sample is not None
-    return cell_basis.totals.ndg(judged.sample.gain, judged.prize)
-
-
-def shared_draws(bases: Mapping[str, Basis]) -> Draws:
-    """The draws of the first cell; raises where the draws of another cell cannot be combined with them.
-
-    Cells with the same units must have the same draws. Cells with other units must have draws of another seed: with the
-    same seed their draws would be correlated without a reason.
-    """
-    first = next(iter(bases.values())).totals.draws
-    lists: dict[tuple[str, ...], tuple[str, Draws]] = {}
-    for name, item in bases.items():
-        draws = item.totals.draws
-        if draws.method != first.method or len(draws) != len(first):
-            raise InputError(
-                f"Cells are pooled draw by draw, so each needs as many draws of the same kind; {name!r} has "
-                f"{len(draws)} {draws.method}, another has {len(first)} {first.method}. Give a number of draws."
-            )
-        _, before = lists.setdefault(tuple(item.totals.unit_ids), (name, draws))
-        if not np.array_equal(before.counts, draws.counts):
-            raise InputError(f"Cells with the same units must share their draws; {name!r} has another seed.")
-    for (units, (name, one)), (others, (other_name, other)) in combinations(lists.items(), 2):
-        if first.method == "exact":
-            raise InputError("Exact draws can be pooled only over cells with the same units. Give a number of draws.")
-        if first.method == "drawn" and one.seed == other.seed:
-            raise InputError(
-                f"Cells with other units need draws of another seed; {name!r} and {other_name!r} both have "
-                f"{one.seed}: take seeds from deepval.judging.draws.child_seeds, one per list of units."
-            )
-        shared = set(units) & set(others)
-        if shared:
-            warnings.warn(
-                f"{name} and {other_name} share {len(shared)} of their units ({min(shared)}, ...) but not the list of "
-                "them, so these are drawn apart: if they are the same scenes, judge both cells on the same units.",
-                InputWarning,
-                stacklevel=3,
-            )
-    return first

@@ -14,14 +14,12 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputWarning
-from deepval.judging.budgets import Budget
-from deepval.judging.contenders import Basis, basis
+from deepval.judging.budgets import Budget, MissingCosts
+from deepval.judging.comparison import Basis, basis
 from deepval.judging.draws import LEVEL, concentration, units_to_resolve
 from deepval.judging.evaluation import evaluate
-from deepval.judging.notes import MissingCosts
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
-from deepval.judging.resting import FEWEST
-from deepval.judging.rows import Judged
+from deepval.judging.rows import FEWEST, Judged
 from deepval.progress import Watch, unwatched
 from deepval.results import BudgetRecord, Record, Result, Row, known
 from deepval.tables.scores import Missing, Scores

@@ -11,23 +11,15 @@ from typing import Any, Literal, get_args
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quoted
 from deepval.judging import audits, ladder
-from deepval.judging.budgets import Allowance, Budget, allowance_on, budget_list
-from deepval.judging.contenders import samples_of
+from deepval.judging.budgets import Allowance, Budget, MissingCosts, allowance_on, budget_list, charged, charging
+from deepval.judging.comparison import samples_of
 from deepval.judging.draws import make_draws
-from deepval.judging.notes import (
-    MissingCosts,
-    charged,
-    charging,
-    checked_in_memory,
-    notes_on,
-    notes_on_costs,
-    notes_on_order,
-)
+from deepval.judging.gaps import gaps
+from deepval.judging.notes import checked_in_memory
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
 from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
-from deepval.judging.resting import with_words
-from deepval.judging.rows import judge, with_simultaneous
+from deepval.judging.rows import judge, with_simultaneous, with_words
 from deepval.judging.streams import Cap, Streamed, streams, times
 from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch, unwatched
@@ -133,9 +125,16 @@ def evaluate(
         judged = with_simultaneous(judged, resamples)
     notes = [
         *([] if whole.estimated is None else [whole.estimated]),
-        *notes_on(resamples.unit_ids, affected=judged_on.affected, cheap_loss=judged_on.cheap_loss),
-        *notes_on_costs(allowances),
-        *notes_on_order(whole.modes, whole.costs, gain=whole.full_gain, harm_ratio=whole.harm_ratio),
+        *audits.table_notes(
+            resamples.unit_ids,
+            whole.modes,
+            whole.costs,
+            allowances,
+            affected=judged_on.affected,
+            cheap_loss=judged_on.cheap_loss,
+            gain=whole.full_gain,
+            harm_ratio=whole.harm_ratio,
+        ),
         *checked_in_memory(
             judged_on,
             judged_scores,
@@ -155,7 +154,7 @@ def evaluate(
         half_widths=audits.half_widths(rows, allowances),
         rows=rows,
         slices=tuple(sliced),
-        gaps=audits.gaps(resamples, judged_scores, allowances, judged=judged, caps=caps),
+        gaps=gaps(resamples, judged_scores, allowances, judged=judged, caps=caps),
         streams=tuple(item.row for item in streamed),
         thresholds=thresholds(resamples, judged_scores, allowances, calibration=calibration_scores),
         units=audits.units(resamples, judged_scores, allowances),

@@ -5,14 +5,23 @@ the oracle to leave; and by cause, gap = overhead + ranking (+ causal). They acc
 term, and with signed values any capacity, can be negative.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float
+from deepval.judging import selections
 from deepval.judging.budgets import Allowance
+from deepval.judging.resamples import Allocator, Resampling, in_memory
+from deepval.judging.rows import Judged
+from deepval.judging.sieve import SiftedScores
+from deepval.judging.streams import Cap
 from deepval.judging.ties import cumulative_gain
+from deepval.results import Gap, Reason, Row
+from deepval.tables.scores import REFERENCES
+from deepval.tables.values import ValueTable
 
 Spans = tuple[tuple[float, float], ...]
 
@@ -167,3 +176,53 @@ def split_gap(
     # Sums in another order differ in their last digits; what is only that is nothing.
     clean = {name: 0.0 if abs(part) <= scale else part for name, part in parts.items()}
     return GapSplit(**clean, causal=None if causal is None else ranked - final)
+
+
+def gaps(
+    resamples: Resampling,
+    scores: Sequence[Allocator],
+    allowances: Sequence[Allowance],
+    *,
+    judged: Sequence[Judged],
+    caps: Mapping[tuple[str, int], Cap],
+) -> tuple[Gap, ...]:
+    """The parts of each allocator's gap under each budget; per-mode scores have no single ranking to account for."""
+    rows = iter(item.row for item in judged if item.row.allocator not in REFERENCES)
+    return tuple(
+        Gap(
+            item.name,
+            **allowed.key.fields,
+            **_gap(resamples, item, allowed, row=next(rows), cap=caps.get((item.name, index))),
+        )
+        for index, allowed in enumerate(allowances)
+        for item in scores
+    )
+
+
+def _gap(resamples: Resampling, scores: Allocator, allowed: Allowance, *, row: Row, cap: Cap | None) -> dict[str, Any]:
+    if scores.modes or row.gain is None:
+        return {"reason": row.reason or Reason.NO_RANKING.said()}
+    after = row.oracle_gain if row.cost is None else selections.best_gain(resamples, allowed, row.cost)
+    split = split_gap(
+        oracle=row.oracle_gain or 0.0,
+        oracle_after_cost=after or 0.0,
+        ranked=row.gain,
+        benefit=row.benefit or 0.0,
+        harm=row.harm or 0.0,
+        all_benefit=float(resamples.full_benefit[0]),
+        causal=cap,
+    )
+    if allowed.costs is None:
+        return vars(split)
+    if isinstance(scores, SiftedScores):
+        return vars(split) | {"reason": Reason.NOT_IN_MEMORY.said()}
+    even = _break_even_under(in_memory(resamples).table, scores.values, allowed)
+    return vars(split) | {"break_even": even.largest, "break_even_set": even.spans}
+
+
+def _break_even_under(table: ValueTable, score: Float[np.ndarray, "input"], allowed: Allowance) -> BreakEven:
+    """The break-even costs of a ranking, also where every input has its own cost."""
+    if not allowed.each:
+        return break_even(score, table.decision_values, allowed)
+    purse = selections.purse_on(table, allowed, 0.0)
+    return break_even_of_purse(score, table.decision_values, allowed.prices(table)[:, -1], purse)

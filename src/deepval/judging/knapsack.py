@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.arrays import Float, Int, Num
-from deepval.judging.plans import Costs, Plan, check_problem, steps, unspendable
+from deepval.judging.mode_plans import Costs, Plan, check_problem, steps, unspendable
 
 SOLVE_TOLERANCE = 8 * float(np.finfo(np.float64).eps)  # of the bound: smaller differences of a total are rounding
 FIRST_INPUTS, FIRST_STATES, GROWTH = 16, 64, 8  # room of the first search round, and its factor from then on

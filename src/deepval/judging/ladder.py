@@ -7,7 +7,7 @@ Per-mode scores are allocated by the same knapsack over scores above 0, equal on
 mixture of modes that ignores the inputs: it chooses mode m for a random share p_m of them.
 
 If every input has costs of its own, draws are planned by the relaxed knapsack, which keeps the budget in expectation as
-a ranking does (`spending`, `steps`). `optima` adds the plan of whole inputs with its certificate.
+a ranking does (`selections`, `mode_plans.steps`). `optima` adds the plan of whole inputs with its certificate.
 """
 
 import itertools
@@ -18,7 +18,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
-from deepval.judging import fills, knapsack, plans, selections, spending
+from deepval.judging import fills, knapsack, mode_plans, selections
 from deepval.judging.budgets import Allowance
 from deepval.judging.oracle import oracle_gain
 from deepval.judging.resamples import Resamples, Resampling, Sample, in_memory
@@ -179,7 +179,7 @@ def _stepped(
 ) -> Sample:
     """The relaxed plan of every resample, with costs per input: steps of all hulls by falling slope."""
     table, counts = resamples.table, resamples.counts
-    hull = plans.steps(scored, allowed.prices(table))
+    hull = mode_plans.steps(scored, allowed.prices(table))
     values, rows = table.mode_values, np.arange(len(table))
     every = [
         values,
@@ -188,7 +188,7 @@ def _stepped(
     ]
     begun = [np.bincount(table.unit, quantity[rows, hull.start], minlength=counts.shape[1]) for quantity in every]
     sums = counts @ np.column_stack(begun)
-    sums += spending.bought(
+    sums += selections.bought(
         hull.slope,
         [quantity[hull.input, hull.target] - quantity[hull.input, hull.source] for quantity in every],
         table.unit[hull.input],
@@ -215,7 +215,7 @@ def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optim
         spend = allowed_spend(allowed, len(table))
         costs = input_costs(allowed, table)[order] if allowed.each else mode_costs(allowed, table.modes)
         plan = knapsack.solve(values, costs, spend)
-        proof = plans.check(plan, values, costs)
+        proof = mode_plans.check(plan, values, costs)
         if allowed.each:
             full_only = knapsack.solve(values[:, [0, -1]], costs[:, [0, -1]], spend).value
         else:

@@ -1,24 +1,20 @@
-"""The judged table, scores and budgets -> notes for the reader, the charged costs, and refusals of impossible cases."""
+"""The judged table, scores and budgets -> notes on likely mistakes: leaked answers, duplicates, wrong units."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.errors import InputError
 from deepval.judging.budgets import Allowance
-from deepval.results import Reason
-from deepval.tables.costs import Convention, Costs
+from deepval.tables.costs import Costs
 from deepval.tables.scanned import ScannedScores, ScannedTable
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
-MissingCosts = Literal["error", "list"]
-"""Treatment of an allocator without a cost under a measured budget: an error, or a row without a verdict."""
 LOOKED_AT = 20_000
 """Inputs that checks for mistakes look at: those of the first units where a table has more."""
 LEAST, AGREEMENT, SEPARATION, SMALLEST = 40, 0.9, 0.99, 0.25
@@ -34,104 +30,6 @@ FASTEST_MODE_MS, FASTEST_ALLOCATOR_MS, TIMES_FULL, WATTS = 0.1, 0.01, 10.0, (0.0
 power that millijoules per millisecond can come to."""
 UNEVEN = 100.0
 """How many times a step in time is the median step of its unit, or that of another unit, to be noted."""
-MEANS = "charged input by input; a mean over the judged inputs is shown"
-
-
-def charging(
-    scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance], missing_costs: MissingCosts
-) -> list[Allowance]:
-    """The allowances with the allocators that they cannot charge; a diagnostic is an error unless those are listed."""
-    if missing_costs == "error":
-        _refuse_diagnostics(scores, allowances)
-        return list(allowances)
-    return [replace(allowed, unpriced=_unpriced(scores, allowed)) for allowed in allowances]
-
-
-def _unpriced(scores: Sequence[Scores | ScannedScores], allowed: Allowance) -> dict[str, Reason]:
-    """Allocators for which a budget has no cost to charge, with the reasons."""
-    if allowed.costs is None or allowed.convention is None:
-        return {}
-    costs, convention = allowed.costs.allocators, allowed.convention
-    reasons = {item.name: Reason.DIAGNOSTIC for item in scores if item.kind == "diagnostic"}
-    return reasons | {
-        item.name: Reason.NO_COST
-        for item in scores
-        if item.name not in reasons and convention not in costs.get(item.name, {})
-    }
-
-
-def notes_on_costs(allowances: Sequence[Allowance]) -> list[str]:
-    """Notes on allocators that are listed without a verdict under measured budgets, and on how to measure them."""
-    by_names: dict[tuple[str, ...], dict[str, str]] = {}
-    for allowed in allowances:
-        names = tuple(name for name, reason in allowed.unpriced.items() if reason is Reason.NO_COST)
-        if names and allowed.convention:
-            by_names.setdefault(names, {})[allowed.budget.kind] = allowed.convention
-    return [
-        f"No cost known ({', '.join(units.values())}) of {', '.join(names)}: listed without a verdict under "
-        f"{' and '.join(units)} budgets. `deepval profile` measures what an allocator costs; add it under "
-        "[allocators.NAME] of a costs file and pass that (--costs)."
-        for names, units in by_names.items()
-    ]
-
-
-def _refuse_diagnostics(scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance]) -> None:
-    """Raise where a diagnostic would be judged under a measured budget."""
-    knowing = next((item.name for item in scores if item.kind == "diagnostic"), None)
-    measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)
-    if knowing and measured:
-        raise InputError(
-            f"{knowing} is a diagnostic: it knows what no vehicle could, so a {measured} budget has no cost to charge "
-            "for it; judge it under selection budgets only, or leave it out."
-        )
-
-
-def notes_on_order(modes: Sequence[str], costs: Costs | None, *, gain: float, harm_ratio: float) -> list[str]:
-    """Notes on signs that the modes are in reverse order, or that rewards were passed as losses."""
-    cheap, full = modes[0], modes[-1]
-    figures = {} if costs is None else costs.modes
-    one, other = figures.get(cheap, {}), figures.get(full, {})
-    less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
-    facts = []
-    if less:
-        facts.append(f"costs less than {cheap!r} ({', '.join(less)})")
-    if gain < 0:
-        ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {harm_ratio:.3g}"
-        facts.append(f"harms more than it helps ({ratio})")
-    if not facts:
-        return []
-    joined_facts = " and ".join(facts)
-    return [
-        f"The last mode, {full!r}, {joined_facts}: is {full!r} really the full mode, and is a lower loss better? "
-        "Name the modes cheap first (modes=[...], --modes), and give rewards in columns reward_<mode>."
-    ]
-
-
-def notes_on(unit_ids: Sequence[str], *, affected: int, cheap_loss: float) -> list[str]:
-    """Notes on properties of the table that leave figures undefined; they are not errors."""
-    notes = []
-    if not affected:
-        notes.append("All decision values are zero: no allocator can gain or lose, and nDG is undefined.")
-    if len(unit_ids) == 1:
-        notes.append(f"There is a single unit, {unit_ids[0]!r}: nothing can be resampled, so there is no interval.")
-    if not cheap_loss > 0:
-        notes.append(f"The all-cheap loss is {cheap_loss:g}, not positive: shares of it are undefined.")
-    return notes
-
-
-def charged(allowances: Sequence[Allowance], table: ValueTable | None = None) -> dict[str, Any] | None:
-    """The charged costs, in the form of a costs file; costs per input as means over the judged inputs."""
-    figures = next((a.costs for a in allowances if a.costs is not None), None)
-    if figures is None:
-        return None
-    content = figures.to_dict()
-    per_input: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
-    if table is None:
-        return content
-    for unit in per_input:
-        for mode, mean in zip(table.modes, table.input_costs[unit].mean(axis=0), strict=True):
-            content["modes"][mode] = content["modes"].get(mode, {}) | {unit: float(mean), "note": MEANS}
-    return content
 
 
 class Timed(NamedTuple):
@@ -273,7 +171,7 @@ def checked_in_memory(
     timed = None if order is None or not complete else Timed(table.unit_ids, unit, order)
     subject = Subject(
         modes=table.modes,
-        costs=_charged_costs(allowances) or table.costs,
+        costs=next((a.costs for a in allowances if a.costs), table.costs),
         cheap=table.losses[rows, 0],
         full=table.losses[rows, -1],
         following=next_rows(unit, order) if complete else None,
@@ -294,17 +192,13 @@ def checked_on_disk(table: ScannedTable, scores: Sequence[ScannedScores], allowa
         values = item.sample[::step]
         covered = None if item.covered == 1 else values > -math.inf
         ranked.append(Ranked(item.name, item.kind, values, None, covered, 1 - item.covered))
-    costs = _charged_costs(allowances) or table.costs
+    costs = next((a.costs for a in allowances if a.costs), table.costs)
     return notes_on_mistakes(Subject(table.modes, costs, cheap, full, None, ranked))
 
 
 def notes_on_mistakes(subject: Subject) -> list[str]:
     """Notes on likely mistakes in losses, scores, costs or times: one sentence each, with advice on what to check."""
     return [note for check in CHECKS for note in check(subject)]
-
-
-def _charged_costs(allowances: Sequence[Allowance]) -> Costs | None:
-    return next((allowed.costs for allowed in allowances if allowed.costs is not None), None)
 
 
 def _ranked(scores: Scores, table: ValueTable, rows: Any) -> Ranked:
@@ -539,18 +433,15 @@ def _time_off(subject: Subject) -> Iterator[str]:
     unit, order = timed.unit[rows], timed.order[rows]
     inner = np.flatnonzero(unit[1:] == unit[:-1])
     step = order[inner + 1] - order[inner]
-    yield from _same_time(timed, rows, inner[step == 0])
-    if (step > 0).any():
-        yield from _uneven(timed.unit_ids, unit[inner][step > 0], step[step > 0])
-
-
-def _same_time(timed: Timed, rows: Int[np.ndarray, "input"], inner: Int[np.ndarray, "repeat"]) -> Iterator[str]:
-    if len(inner):
-        one = rows[inner[0]]
+    repeated = inner[step == 0]
+    if len(repeated):
+        one = rows[repeated[0]]
         yield (
-            f"{len(inner):,} inputs have the order of another input of their unit (such as {timed.order[one]:g} in "
+            f"{len(repeated):,} inputs have the order of another input of their unit (such as {timed.order[one]:g} in "
             f"{str(timed.unit_ids[timed.unit[one]])!r}): streaming takes these by id; check the column 'order'."
         )
+    if (step > 0).any():
+        yield from _uneven(timed.unit_ids, unit[inner][step > 0], step[step > 0])
 
 
 def _uneven(

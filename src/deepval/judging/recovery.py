@@ -13,7 +13,7 @@ import numpy as np
 from deepval.arrays import Bool, Float
 from deepval.errors import InputError, meant
 from deepval.judging.resamples import Resamples
-from deepval.judging.spending import runs
+from deepval.judging.selections import runs
 from deepval.results import Area, CallShare, Reason, Recovery, joined, known
 from deepval.tables.scores import Scores
 from deepval.tables.shares import checked_share

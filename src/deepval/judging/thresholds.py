@@ -20,7 +20,7 @@ from deepval.judging.kernel import at_least
 from deepval.judging.policies import FrozenThreshold, slots_of
 from deepval.judging.prices import Price
 from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory, order_of
-from deepval.judging.sifting import SiftedScores
+from deepval.judging.sieve import SiftedScores
 from deepval.judging.ties import TiedCut
 from deepval.results import ModeRate, Reason, Threshold, joined, known
 from deepval.tables.scores import Scores

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deepval.cells.evaluation_data import openings
 from deepval.errors import InputError
-from deepval.judging.contenders import Basis, parsed
+from deepval.judging.comparison import Basis, parsed
 from deepval.judging.over_cells import PooledComparison, compared_over, together
 from deepval.paper.parts import CellAtHand
 from deepval.protocol.plans import DIRECTIONS, Planned, registered

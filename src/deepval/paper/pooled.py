@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from deepval.judging.comparison import Pooled, pool
+from deepval.judging.over_cells import Pooled, pool
 from deepval.report.table import Table, interval, lines_of, number, percent
 from deepval.results import Result
 

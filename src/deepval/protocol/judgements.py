@@ -17,7 +17,7 @@ from deepval.arrays import Float
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
 from deepval.judging.budgets import Allowance, Budget, allowance_on
-from deepval.judging.contenders import Basis
+from deepval.judging.comparison import Basis
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples, Sample
 from deepval.judging.rows import judge, ranked_samples

@@ -14,7 +14,7 @@ from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_canonical, json_content, plain, read_toml, sha256
 from deepval.files.writing import append_line, locked
-from deepval.judging.contenders import STATISTICS
+from deepval.judging.comparison import STATISTICS
 from deepval.results import KINDS, BudgetKey
 from deepval.tables.shares import checked_share
 

@@ -18,18 +18,17 @@ from deepval.errors import InputWarning
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
 from deepval.judging.budgets import Budget, Energy, Latency, Money, Selection
-from deepval.judging.comparison import (
+from deepval.judging.comparison import Basis, basis, reasons
+from deepval.judging.draws import Draws, child_seeds, seeds_by_units
+from deepval.judging.over_cells import (
     Pooled,
     can_resample,
     mean_gained,
     mean_paired,
     pool_held,
-    reasons,
     versus_random_bounds,
     yardsticks,
 )
-from deepval.judging.contenders import Basis, basis
-from deepval.judging.draws import Draws, child_seeds, seeds_by_units
 from deepval.judging.rows import Judged
 from deepval.protocol.judgements import judgements
 from deepval.protocol.keeping import code_digest

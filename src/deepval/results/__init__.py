@@ -3,8 +3,10 @@
 from deepval.results.facts import (
     Area,
     CallShare,
+    Curve,
     DrawsUsed,
     HalfWidth,
+    Inputs,
     Optimum,
     OracleAt,
     Provenance,
@@ -13,11 +15,27 @@ from deepval.results.facts import (
     Setting,
     Spending,
     Spread,
+    Unit,
 )
-from deepval.results.reasons import Reason, joined
-from deepval.results.records import KINDS, MEASURED, UNITS, BudgetKey, BudgetRecord, Record, known
+from deepval.results.records import (
+    FEW_UNITS,
+    KINDS,
+    MEASURED,
+    UNITS,
+    BudgetKey,
+    BudgetRecord,
+    Gap,
+    ModeRate,
+    Reason,
+    Record,
+    Row,
+    Stream,
+    Threshold,
+    in_words,
+    joined,
+    known,
+)
 from deepval.results.result import HEADLINE, SCHEMA, Result, Samples
-from deepval.results.rows import FEW_UNITS, Curve, Gap, Inputs, ModeRate, Row, Stream, Threshold, Unit, in_words
 
 __all__ = [
     "FEW_UNITS", "HEADLINE", "KINDS", "MEASURED", "SCHEMA", "UNITS", "Area", "BudgetKey", "BudgetRecord", "CallShare",

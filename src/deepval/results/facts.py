@@ -278,3 +278,51 @@ class Optimum(BudgetRecord):
     def budget(self) -> BudgetKey:
         """That of a cascade: there is no ladder under another."""
         return replace(BudgetKey.of(self), accounting="cascade")
+
+
+@dataclass(frozen=True)
+class Unit(Record):
+    """One unit's part: its inputs, its all-cheap loss, the oracle's gain in it and each allocator's, at one budget."""
+
+    unit: str
+    inputs: int
+    cheap_loss: float
+    alpha: float
+    oracle_gain: float
+    gains: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Curve(Record):
+    """Gain share of one allocator against the share of inputs escalated, with its interval; null where undefined."""
+
+    allocator: str
+    alpha: tuple[float, ...]
+    gain_share: tuple[float | None, ...]
+    lo: tuple[float | None, ...]
+    hi: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Inputs(Record):
+    """Every judged input in columns: what point values are made of, and can be made again from other weights.
+
+    Attributes:
+        input: Id of each input.
+        unit: Position in `units` of its unit.
+        units: Ids of the units.
+        losses: Its loss under every mode, cheap first.
+        terms: Loss terms by name and mode, before weighting: loss = sum of weight x term in the order of `weights`.
+        weights: Weight of each term.
+        free: Terms whose weight changes no action, so that losses under other weights are exact.
+        ranks: Per allocator with a plain score, the rank of each input: 1 is highest, equal scores share a rank.
+    """
+
+    input: tuple[str, ...]
+    unit: tuple[int, ...]
+    units: tuple[str, ...]
+    losses: Mapping[str, tuple[float, ...]]
+    terms: Mapping[str, Mapping[str, tuple[float, ...]]]
+    weights: Mapping[str, float]
+    free: tuple[str, ...]
+    ranks: Mapping[str, tuple[int, ...]]

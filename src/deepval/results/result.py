@@ -25,9 +25,19 @@ from deepval.files import reading
 from deepval.files.canonical import json_content, plain, sha256
 from deepval.files.reading import formed_file
 from deepval.files.writing import file_path, npz_arrays, write_atomically
-from deepval.results.facts import Area, CallShare, HalfWidth, Optimum, Provenance, Recovery, Setting
-from deepval.results.records import KINDS, UNITS
-from deepval.results.rows import Curve, Gap, Inputs, Row, Stream, Threshold, Unit
+from deepval.results.facts import (
+    Area,
+    CallShare,
+    Curve,
+    HalfWidth,
+    Inputs,
+    Optimum,
+    Provenance,
+    Recovery,
+    Setting,
+    Unit,
+)
+from deepval.results.records import KINDS, UNITS, Gap, Row, Stream, Threshold
 
 NUMBERS = "fiu"
 AXES = {

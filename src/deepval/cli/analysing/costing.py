@@ -136,7 +136,7 @@ def uniform(
 
     Example: deepval analyse uniform cells/braking-monocular --alpha 0.5
     """
-    from deepval.judging.contenders import POLICIES, RANKING
+    from deepval.judging.comparison import POLICIES, RANKING
     from deepval.paper.analyses import uniform as analysis
 
     charging.check_allocators(allocator)

@@ -9,7 +9,7 @@ import numpy as np
 from deepval.cells.folder import BuiltCell
 from deepval.judging.agreement import affected, spearman
 from deepval.judging.draws import make_draws
-from deepval.judging.totals import ratio
+from deepval.judging.resamples import ratio
 from deepval.paper.analyses.judged import Units, judged, place
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched

@@ -12,7 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
 from deepval.judging.agreement import affected, pair_counts, reversal, spearman
 from deepval.judging.draws import make_draws
-from deepval.judging.totals import ratio
+from deepval.judging.resamples import ratio
 from deepval.paper.analyses.judged import Units, judged, sees_the_same
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares

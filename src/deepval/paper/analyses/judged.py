@@ -11,7 +11,7 @@ from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import Draws
-from deepval.judging.totals import ratio
+from deepval.judging.resamples import ratio
 from deepval.paper.columns import column, count, low, share
 from deepval.perception.reported.score_thresholds import GRID, SHARED, OperatingPoint, count_matching_point
 from deepval.report.table import number

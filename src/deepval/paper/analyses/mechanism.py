@@ -19,7 +19,7 @@ from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
-from deepval.judging.totals import Ratio, ratio
+from deepval.judging.resamples import Ratio, ratio
 from deepval.paper.analyses.judged import Units, judged, place
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes, persistent

@@ -17,11 +17,10 @@ from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
 from deepval.judging.budgets import Selection
-from deepval.judging.comparison import shared_draws
-from deepval.judging.contenders import Basis, Contender, basis, contenders
+from deepval.judging.comparison import Basis, Contender, basis, contenders
 from deepval.judging.draws import Draws, seeds_by_units
 from deepval.judging.evaluation import evaluate
-from deepval.judging.over_cells import Pair, over_pairs
+from deepval.judging.over_cells import Pair, over_pairs, shared_draws
 from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
 from deepval.judging.ties import inclusion

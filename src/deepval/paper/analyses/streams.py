@@ -13,10 +13,9 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.errors import InputError
-from deepval.judging.comparison import can_resample, shared_draws
-from deepval.judging.contenders import Basis, basis
+from deepval.judging.comparison import Basis, basis
 from deepval.judging.draws import Draws
-from deepval.judging.over_cells import mean_over_cells
+from deepval.judging.over_cells import can_resample, mean_over_cells, shared_draws
 from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
 from deepval.judging.streams import Streamed

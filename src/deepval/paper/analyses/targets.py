@@ -18,7 +18,7 @@ from deepval.diagnostics import PLANNING_DIAGNOSTICS
 from deepval.errors import InputError, InputWarning, is_of_machine
 from deepval.judging.agreement import sign_disagreement, spearman
 from deepval.judging.budgets import Selection
-from deepval.judging.contenders import basis
+from deepval.judging.comparison import basis
 from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
 from deepval.report.table import MISSING, Table, TableCell, number, percent

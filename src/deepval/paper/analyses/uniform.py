@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deepval.errors import InputError
-from deepval.judging.comparison import Comparison, compare
-from deepval.judging.contenders import AT, POLICIES, RANKING
+from deepval.judging.comparison import AT, POLICIES, RANKING, Comparison, compare
 from deepval.paper.analyses.judged import mode_costs
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import MISSING, Table, lines_of, number, percent
