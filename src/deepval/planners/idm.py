@@ -226,13 +226,13 @@ class IdmSession(Planner):
 
     Attributes:
         planner: Its constants.
-        laid: Path and target speed of the first plan.
+        course: Path and target speed of the first plan.
     """
 
     planner: Idm
-    laid: tuple[Road, float] | None = None
+    course: tuple[Road, float] | None = None
 
     def plan(self, situation: Situation, agents: Agents) -> IdmTrajectory:
         """The plan from the present state, along the path of the first plan."""
-        self.lay_road = self.laid or self.planner.laid(situation)
-        return self.planner.follow(*self.lay_road, situation, agents)
+        self.course = self.course or self.planner.lay_road(situation)
+        return self.planner.follow(*self.course, situation, agents)

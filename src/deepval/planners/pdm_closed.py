@@ -103,7 +103,7 @@ def braking_mps(ego: EgoState) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Laid:
+class PdmPaths:
     """The paths that the published planner fixes at its first plan: corrected route, centreline, paths beside it."""
 
     route: tuple[str, ...]
@@ -139,13 +139,13 @@ class JudgedProposals:
         return self.driver.guides[path].poses(progress_m), speed_mps
 
 
-def lay_paths(planner: PdmClosed, situation: Situation) -> Laid:
+def lay_paths(planner: PdmClosed, situation: Situation) -> PdmPaths:
     """The paths from the ego's present position."""
     roads = roads_of(situation.lane_map)
     route = corrected_route(roads, check_route(roads, situation.route), situation.ego)
     start = starting_lane(roads, route, ego=situation.ego, farthest_m=planner.radius_m)
     middle = centreline(roads, shortest_lanes(roads, route, start))
-    return Laid(route, middle, tuple(middle.beside(left_m) if left_m else middle for left_m in planner.left_m))
+    return PdmPaths(route, middle, tuple(middle.beside(left_m) if left_m else middle for left_m in planner.left_m))
 
 
 def judge_branches(
@@ -153,7 +153,7 @@ def judge_branches(
     situation: Situation,
     branches: Sequence[Agents],
     *,
-    on: Laid | None = None,
+    on: PdmPaths | None = None,
     collided: frozenset[str] = frozenset(),
 ) -> list[JudgedProposals]:
     """The proposals of every branch with their simulation and scores.
@@ -256,7 +256,7 @@ class PdmSession(Planner):
     """
 
     planner: PdmClosed
-    on: Laid | None = None
+    on: PdmPaths | None = None
     collided: frozenset[str] = frozenset()
 
     def plan(self, situation: Situation, agents: Agents) -> PdmTrajectory:
