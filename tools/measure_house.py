@@ -7,18 +7,25 @@ With --walks, DATA is the shared data folder: the walks run real commands and co
 
 import argparse
 import ast
+import re
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "deepval"
 WORDS = ("found", "told", "said", "given", "made", "kept", "held", "wanted", "each", "place", "known", "shown")
-SHORT = 40
-"""Code lines below which a module needs a reason to stand alone."""
+PARTICIPLES = (
+    *("seeing", "telling", "saying", "showing", "resting", "sighting", "sifting", "making", "doctoring", "keeping"),
+    *("gathering", "judged", "shown", "found", "told", "kept", "kept_parts", "held", "known"),
+)
+"""Names that say how a thing came about; a module's name says what it is."""
+SHORT, LONG = 40, 500
+"""Code lines below which a module needs a reason to stand alone, and lines above which it is too long."""
+REASON = re.compile(r"\b(because|so that|apart|alone|of its own)\b")
+"""Words of a head docstring that gives such a reason."""
 
 
 def modules() -> dict[str, ast.Module]:
@@ -95,32 +102,76 @@ def rings(graph: dict[str, set[str]]) -> list[list[str]]:
     return [group for group in groups if len(group) > 1]
 
 
-def longest_chain(graph: dict[str, set[str]]) -> int:
-    """Modules on the longest chain of imports; the rings count once."""
+def longest_chain(graph: dict[str, set[str]]) -> list[str]:
+    """The modules on the longest chain of imports; a ring counts once."""
     member = {node: group[0] for group in rings(graph) for node in group}
-    lengths: dict[str, int] = {}
+    chains: dict[str, list[str]] = {}
 
-    def length(node: str) -> int:
-        if node not in lengths:
-            lengths[node] = 0
+    def chain(node: str) -> list[str]:
+        if node not in chains:
+            chains[node] = []
             targets = {member.get(target, target) for target in graph[node]} - {node}
-            lengths[node] = 1 + max((length(target) for target in sorted(targets)), default=0)
-        return lengths[node]
+            chains[node] = [node, *max((chain(target) for target in sorted(targets)), key=len, default=[])]
+        return chains[node]
 
     sys.setrecursionlimit(10_000)
-    return max(length(member.get(node, node)) for node in graph)
+    return max((chain(member.get(node, node)) for node in graph), key=len)
 
 
-def word_counts(trees: dict[str, ast.Module]) -> Counter[str]:
-    """Functions with a value, an argument or a name of their own that is one of WORDS."""
-    counts: Counter[str] = Counter()
-    for tree in trees.values():
+def word_uses(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
+    """Functions with a value, an argument or a name of their own that is one of WORDS, by word."""
+    uses: dict[str, list[str]] = {word: [] for word in WORDS}
+    for name, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 own = {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
                 own |= {p.id for p in ast.walk(node) if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store)}
-                counts.update(word for word in WORDS if word in own or word == node.name.strip("_"))
-    return counts
+                for word in WORDS:
+                    if word in own or word == node.name.strip("_"):
+                        uses[word].append(f"{name}.{node.name}")
+    return uses
+
+
+def repeated_stems(names: Iterable[str]) -> dict[str, list[str]]:
+    """Module names that several packages use, each with its modules."""
+    modules: dict[str, list[str]] = {}
+    for name in names:
+        modules.setdefault(name.rpartition(".")[2], []).append(name)
+    return {stem: names for stem, names in modules.items() if len(names) > 1}
+
+
+def short_modules(trees: dict[str, ast.Module]) -> list[str]:
+    """Modules of fewer than SHORT lines whose head gives no reason to stand alone."""
+    return [name for name, lines in _lines(trees).items() if lines < SHORT and not _gives_reason(trees[name])]
+
+
+def long_modules(trees: dict[str, ast.Module]) -> list[str]:
+    """Modules of more than LONG lines."""
+    return [name for name in trees if _path(name).read_text(encoding="utf-8").count("\n") > LONG]
+
+
+def participles(names: Iterable[str]) -> list[str]:
+    """Modules and packages whose name is one of PARTICIPLES."""
+    return [name for name in names if name.rpartition(".")[2] in PARTICIPLES]
+
+
+def _lines(trees: dict[str, ast.Module]) -> dict[str, int]:
+    """Lines that are not blank, by module; packages' own files are left out."""
+    paths = {name: _path(name) for name in trees}
+    return {
+        name: sum(bool(line.strip()) for line in path.read_text(encoding="utf-8").splitlines())
+        for name, path in paths.items()
+        if path.stem not in ("__init__", "__main__")
+    }
+
+
+def _path(name: str) -> Path:
+    path = SOURCE.parent.joinpath(*name.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _gives_reason(tree: ast.Module) -> bool:
+    return REASON.search(ast.get_docstring(tree) or "") is not None
 
 
 def declared_options(trees: dict[str, ast.Module]) -> int:
@@ -229,23 +280,16 @@ def main() -> None:
     trees = modules()
     graph = {name: imports(name, tree, set(trees)) for name, tree in trees.items()}
     code, comments = line_counts()
-    stems = Counter(name.rpartition(".")[2] for name in trees)
-    short = sum(
-        len([line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]) < SHORT
-        for path in SOURCE.rglob("*.py")
-        if path.stem not in ("__init__", "__main__")
-    )
     circles = rings(graph)
     leaves, options = commands()
     functions = sum(isinstance(node, ast.FunctionDef) for tree in trees.values() for node in ast.walk(tree))
-    print(
-        f"modules: {len(trees)}; under {SHORT} lines: {short}; names used twice: {sum(n > 1 for n in stems.values())}"
-    )
+    short, stems = len(short_modules(trees)), len(repeated_stems(trees))
+    print(f"modules: {len(trees)}; under {SHORT} lines without a reason: {short}; names used twice: {stems}")
+    print(f"modules over {LONG} lines: {long_modules(trees)}; participles as names: {participles(trees)}")
     print(f"code lines: {code}; comment lines: {comments}; functions: {functions}")
-    print(f"longest import chain: {longest_chain(graph)}; rings: {len(circles)} {circles}")
+    print(f"longest import chain: {len(longest_chain(graph))}; rings: {len(circles)} {circles}")
     print(f"leaf commands: {leaves}; options in their help: {options}; declared: {declared_options(trees)}")
-    counts = word_counts(trees)
-    print("words: " + ", ".join(f"{word} {counts[word]}" for word in WORDS))
+    print("words: " + ", ".join(f"{word} {len(uses)}" for word, uses in word_uses(trees).items()))
     if arguments.walks:
         for name, (functions, files) in walks(arguments.walks.resolve()).items():
             print(f"{name}: {functions} functions in {files} modules")

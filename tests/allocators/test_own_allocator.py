@@ -6,13 +6,13 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from allocator_worlds import LADDER, failing_cell, ladder_cell, pair_cell
+from commands import call
 from deepval.allocators import RECIPES, FittedAllocator, Recipe, Training, read_allocator
 from deepval.allocators.router import Router
 from deepval.cells.fitting import calibration_scores, fit_on, recipes_for, refit, scored_by_all
-from deepval.cli import app, fit_allocators
+from deepval.cli import fit_allocators
 from deepval.errors import InputError
 from deepval.features.views import frames_of
 from deepval.progress import unwatched
@@ -69,15 +69,9 @@ def row():
         yield
 
 
-def called(*words):
-    done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
 def test_it_is_fitted_saved_and_loaded(tmp_path):
     path = tmp_path / "crowd.json"
-    line = called("fit", pair_cell().folder, "--allocator", "toy-crowd", "--out", path)
+    line = call("fit", pair_cell().folder, "--allocator", "toy-crowd", "--out", path)
     assert line == f"{path}: toy-crowd for value-binary, fitted on 144 inputs of 6 units.\n"
     read = read_allocator(path)
     assert type(read) is Crowd
@@ -91,7 +85,7 @@ def test_it_is_fitted_saved_and_loaded(tmp_path):
     half = fit_on(pair_cell(), CrowdRecipe(0.5))
     assert half.usual == read.usual / 2
     assert refit(pair_cell(), half).to_json() == half.to_json()
-    called("fit", pair_cell().folder, "--like", path, "--out", tmp_path / "again.json")
+    call("fit", pair_cell().folder, "--like", path, "--out", tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
@@ -124,9 +118,7 @@ def test_it_scores_cells_and_frames(tmp_path):
             assert np.isnan(whole).tolist() == (~view.detections.run).tolist()
             assert np.array([made.score_frame(seen) for seen in glances_of(view)]).tobytes() == whole.tobytes()
     made.save(tmp_path / "crowd.json")
-    told = json.loads(
-        called("score", pair_cell().folder, tmp_path / "crowd.json", "--out", tmp_path / "s.csv", "--json")
-    )
+    told = json.loads(call("score", pair_cell().folder, tmp_path / "crowd.json", "--out", tmp_path / "s.csv", "--json"))
     assert (told["allocator"], told["inputs"], told["coverage"]) == ("toy-crowd", 72, 1.0)
     assert "toy-crowd" in recipes_for(ladder_cell())
     assert scored_by_all(pair_cell(), ["toy-crowd"])["toy-crowd"].coverage == 1.0

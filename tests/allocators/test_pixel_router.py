@@ -12,9 +12,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import onnx_models
+from commands import call
 from deepval.allocators import PixelRecipe, PixelRouter, Training, read_allocator
 from deepval.allocators.allocator import file_text
 from deepval.allocators.pixel import BLOCKS, CHANNELS, MEAN, OPERATORS, SPREAD, onnx_bytes, parameters, prepared
@@ -23,7 +23,6 @@ from deepval.allocators.router import Router
 from deepval.cells import folder as folders
 from deepval.cells import sources
 from deepval.cells.fitting import fit_on, refit, score_on
-from deepval.cli import app
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.features import Sight
@@ -371,8 +370,7 @@ def cells(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sources, "synthetic", lambda *_, **__: material)
         for name, more in (("pictured", ["--pictures"]), ("bare", [])):
-            done = CliRunner().invoke(app, ["build", "--out", str(folder / name), *more])
-            assert done.exit_code == 0, done.output
+            call("build", "--out", folder / name, *more)
     pictured, bare = (folders.read_cell(folder / name / "braking-monocular") for name in ("pictured", "bare"))
     return pictured, bare
 
@@ -399,13 +397,10 @@ def test_it_is_fitted_on_a_cell_and_scores_it(cells, fitted, tmp_path):
 
 def test_the_command_fits_and_scores(cells, fitted, tmp_path):
     fitted.save(tmp_path / "first.json")
-    folder = str(cells[0].folder)
-    again, scores = str(tmp_path / "again.json"), tmp_path / "scores.csv"
-    done = CliRunner().invoke(app, ["fit", folder, "--like", str(tmp_path / "first.json"), "--out", again])
-    assert done.exit_code == 0, done.output
-    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "first.json").read_bytes()
-    done = CliRunner().invoke(app, ["score", folder, again, "--out", str(scores)])
-    assert done.exit_code == 0, done.output
+    folder, again, scores = cells[0].folder, tmp_path / "again.json", tmp_path / "scores.csv"
+    call("fit", folder, "--like", tmp_path / "first.json", "--out", again)
+    assert again.read_bytes() == (tmp_path / "first.json").read_bytes()
+    call("score", folder, again, "--out", scores)
     expected = score_on(cells[0], fitted, units="validation,test")
     assert len(scores.read_text().splitlines()) == 1 + len(expected.input)
     # It needs an extra to be fitted again, so that it scores its own validation units, which are marked.

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import deepval
+from commands import run
 from deepval.cells import build as building
 from deepval.cells import folder as folders
 from deepval.cells import sources
@@ -48,17 +49,11 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def command(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "deepval.cli", *map(str, words)], capture_output=True, text=True, check=False
-    )
-
-
 def refused(*words: object) -> str:
-    done = command(*words)
-    assert (done.returncode, done.stdout) == (2, ""), done
-    assert done.stderr.count("\n") == 1
-    return done.stderr
+    done = run(*words)
+    assert (done.code, done.out) == (2, ""), done
+    assert len(done.err.strip().splitlines()) == 1
+    return done.err
 
 
 WRITER = """
@@ -204,7 +199,7 @@ def test_a_cell_s_file_given_by_its_path_is_checked(pair, tmp_path):
     scores.write_text("input,score\n" + "".join(f"{i},{s!r}\n" for i, s in rows))
     values, result = place / "values.parquet", place / "result.json"
     judge = ("evaluate", values, "-s", scores, "--draws", "20")
-    assert command(*judge, "--terms", place / "terms.parquet", "--out", result).returncode == 0
+    assert run(*judge, "--terms", place / "terms.parquet", "--out", result).code == 0
     (tmp_path / "link.parquet").symlink_to(values)
     whole = {name: (place / name).read_bytes() for name in ("values.parquet", "terms.parquet", "costs.toml")}
     sentence = "must be as it was built, and is not: build the cell again"
@@ -229,7 +224,7 @@ def test_a_cell_s_file_given_by_its_path_is_checked(pair, tmp_path):
     (place / "manifest.json").write_text("{")
     assert "manifest.json cannot be read" in refused(*judge)
     (place / "manifest.json").write_text('{"some": "other program\'s"}')
-    assert command(*judge).returncode == 0
+    assert run(*judge).code == 0
 
 
 def test_a_cell_whose_files_are_links_can_be_read(pair, tmp_path):
@@ -261,8 +256,8 @@ def test_a_cache_filled_in_part_names_the_units_that_are_missing(tmp_path):
     assert "mode b: every unit must have been run, and 2 of 4 were not: 0002, 0003. Run `deepval perc" in told
     assert not (tmp_path / "out").exists()
     fill(cache, "b", UNITS[2:3])
-    done = command(*words, "--units", ",".join(UNITS[:3]))
-    assert done.returncode == 0, done.stderr
+    done = run(*words, "--units", ",".join(UNITS[:3]), notes=True)
+    assert done.code == 0, done.err
     shutil.rmtree(cache / "b")
     fill(cache, "b", UNITS, frames=FRAMES - 1)
     files = [sources.ModeFile(name, cache / name) for name in "ab"]

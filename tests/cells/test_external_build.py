@@ -16,13 +16,13 @@ from test_scenarionet import made_record
 
 import external_worlds
 import waymo_files
+from commands import run
 from deepval.cells import build, sources
 from deepval.cells.folder import read_cell
 from deepval.datasets import open_dataset
 from deepval.errors import InputWarning
 from deepval.features import TRACKED_NAMES, tracked_features
 from external_worlds import WORLDS
-from protocol_worlds import run
 from shared import shared_data
 
 pytest.importorskip("shapely", reason="the extra `planners` has shapely")

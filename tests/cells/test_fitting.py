@@ -3,8 +3,6 @@
 import json
 import pickle
 import shutil
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from functools import partial
@@ -12,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import deepval
 from allocator_worlds import (
@@ -28,6 +25,7 @@ from allocator_worlds import (
     pair_cell,
     reporting,
 )
+from commands import call, refusal, run_process
 from deepval.allocators import FEATURE_SETS, RECIPES, read_allocator
 from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.models import Boosting, Mlp
@@ -44,7 +42,6 @@ from deepval.cells.fitting import (
 from deepval.cells.folder import read_cell
 from deepval.cells.spec import split
 from deepval.cells.view_files import read_views
-from deepval.cli import app
 from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
 from deepval.features.views import CheapMode
@@ -57,27 +54,6 @@ from engine_work import Deadly
 from evidence_worlds import shared_of
 
 FAST = replace(RECIPES["router-gbm-value"], learner=Boosting(trees=5, least_per_leaf=10))
-
-
-def run(*words):
-    """The command in a process of its own."""
-    command = [sys.executable, "-m", "deepval.cli", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def called(*words):
-    """The command in this process: what it printed."""
-    done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.output
-
-
-def refused(*words):
-    """The one sentence with which the command refuses."""
-    with pytest.raises(InputError) as caught:
-        CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_units_by_role_or_name():
@@ -277,32 +253,32 @@ def test_a_cell_that_was_built_anew_is_not_fitted_on(tmp_path):
 def test_several_allocators_are_fitted_by_one_command(tmp_path):
     cell = pair_cell().folder
     words = ("fit", cell, "-a", "gate-ridge", "-a", "router-recall", "-a", "gate-ridge", "--out", tmp_path / "two")
-    told = json.loads(called(*words, "--workers", "2", "--json"))
+    told = json.loads(call(*words, "--workers", "2", "--json"))
     assert [each["allocator"] for each in told] == ["gate-ridge", "router-recall"]
     for each in told:
         assert Path(each["file"]) == tmp_path / "two" / f"{each['allocator']}.json"
         assert Path(each["file"]).read_text() == fit_on(pair_cell(), each["allocator"]).to_json()
-    assert refused("fit", cell, "-a", "all", "-a", "gate", "--out", tmp_path / "no").startswith("A recipe must be one")
+    assert refusal("fit", cell, "-a", "all", "-a", "gate", "--out", tmp_path / "no").startswith("A recipe must be one")
     assert not (tmp_path / "no").exists()
 
 
 def test_fit_and_score_by_command(tmp_path):
     cell, model = pair_cell().folder, tmp_path / "gate.json"
-    done = run("fit", cell, "--allocator", "gate-ridge", "--out", model)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{model}: gate-ridge for value, fitted on 144 inputs of 6 units.\n"
+    done = run_process("fit", cell, "--allocator", "gate-ridge", "--out", model)
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"{model}: gate-ridge for value, fitted on 144 inputs of 6 units.\n"
     assert model.read_text() == fit_on(pair_cell(), "gate-ridge").to_json()
-    called("fit", cell, "--like", model, "--out", tmp_path / "again.json")
+    call("fit", cell, "--like", model, "--out", tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == model.read_bytes()
-    told = json.loads(called("fit", cell, "-a", "gate-ridge", "--units", "train", "-o", tmp_path / "b.json", "--json"))
+    told = json.loads(call("fit", cell, "-a", "gate-ridge", "--units", "train", "-o", tmp_path / "b.json", "--json"))
     assert (told["allocator"], told["target"], told["inputs"], told["seed"]) == ("gate-ridge", "value", 120, 0)
     assert told["units"] == list(pair_cell().split.train)
-    line = called("score", cell, model, "--out", tmp_path / "scores.csv")
+    line = call("score", cell, model, "--out", tmp_path / "scores.csv")
     assert line == (
         f"{tmp_path / 'scores.csv'}: 72 of 72 inputs scored by gate-ridge (coverage 100.0%); "
         "24 validation inputs by a fit on 5 units without theirs.\n"
     )
-    told = json.loads(called("score", cell, model, "--out", tmp_path / "scores.parquet", "--json"))
+    told = json.loads(call("score", cell, model, "--out", tmp_path / "scores.parquet", "--json"))
     assert (told["kind"], told["inputs"], told["scored"], told["coverage"]) == ("deployable", 72, 72, 1.0)
     assert told["fits"] == [
         {"units": 5, "inputs": 24, "inputs_in_fit": 0},
@@ -349,16 +325,16 @@ def test_an_allocator_is_not_calibrated_on_units_that_it_was_fitted_on(tmp_path)
 def test_score_files_without_fit_columns_are_of_the_allocator_beside_the_cell(tmp_path):
     folder = tmp_path / "cell"
     shutil.copytree(pair_cell().folder, folder)
-    called("fit", folder, "-a", "gate-ridge")
-    called("score", folder, "gate-ridge", "--units", "all")
+    call("fit", folder, "-a", "gate-ridge")
+    call("score", folder, "gate-ridge", "--units", "all")
     file = folder / "scores" / "gate-ridge.csv"
     lines = [line.split(",")[:2] for line in file.read_text().splitlines()]
     file.write_text("\n".join(map(",".join, lines)) + "\n")
-    assert "fitted on 1 of these 1" in refused("threshold", folder, "-s", "gate-ridge")
-    assert "fitted on 1 of these 1" in refused("evaluate", folder, "-s", "gate-ridge", "--calibrate", "validation")
+    assert "fitted on 1 of these 1" in refusal("threshold", folder, "-s", "gate-ridge")
+    assert "fitted on 1 of these 1" in refusal("evaluate", folder, "-s", "gate-ridge", "--calibrate", "validation")
     file.rename(tmp_path / "mine.csv")
     with pytest.warns(InputWarning, match="mine: the scores do not state which units they were fitted on"):
-        called("threshold", folder, "-s", tmp_path / "mine.csv")
+        call("threshold", folder, "-s", tmp_path / "mine.csv")
 
 
 @pytest.mark.parametrize(
@@ -379,7 +355,7 @@ def test_odd_fit_columns_are_refused(columns, sentence):
 
 def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
     path = tmp_path / "gain.csv"
-    told = json.loads(called("score", pair_cell().folder, "gain-E1", "--out", path, "--json"))
+    told = json.loads(call("score", pair_cell().folder, "gain-E1", "--out", path, "--json"))
     assert told["kind"] == "diagnostic"
     assert path.read_text().splitlines()[0] == "input,score,kind,fit_units,in_fit"
     costs = {"modes": {PAIR[0]: {"ms": 5}, PAIR[1]: {"ms": 9}}, "allocators": {"mine": {"ms": 0}}}
@@ -406,7 +382,7 @@ def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
 )
 def test_bad_words_are_one_sentence(words, sentence, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert sentence in refused(words[0], pair_cell().folder, *words[1:])
+    assert sentence in refusal(words[0], pair_cell().folder, *words[1:])
     assert not list(tmp_path.iterdir())
 
 
@@ -479,18 +455,18 @@ class Trap:
 def test_a_pickle_is_never_opened(tmp_path):
     path = tmp_path / "gate.json"
     path.write_bytes(pickle.dumps(Trap()))
-    done = run("score", pair_cell().folder, path, "--out", tmp_path / "x.csv")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "text must be UTF-8; line 1 holds the byte 0x80" in done.stderr
-    assert done.stderr.count("\n") == 1
+    done = run_process("score", pair_cell().folder, path, "--out", tmp_path / "x.csv")
+    assert (done.code, done.out) == (2, "")
+    assert "text must be UTF-8; line 1 holds the byte 0x80" in done.err
+    assert done.err.count("\n") == 1
 
 
 def test_a_bad_file_by_command(tmp_path):
     path = tmp_path / "gate.json"
     path.write_text(learned("gate-ridge").to_json()[:-200])
-    done = run("score", pair_cell().folder, path, "--out", tmp_path / "x.csv")
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "must be an allocator as `deepval fit` writes it" in done.stderr
+    done = run_process("score", pair_cell().folder, path, "--out", tmp_path / "x.csv")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "must be an allocator as `deepval fit` writes it" in done.err
     assert not (tmp_path / "x.csv").exists()
 
 
@@ -524,7 +500,7 @@ def test_an_altered_or_missing_file_of_a_cell_is_refused(tmp_path):
         with pytest.raises(InputError, match=r"must be a cell's folder.*manifest.json cannot be read"):
             read_cell(folder)
     (folder / "manifest.json").unlink()
-    assert "manifest.json cannot be read" in refused("score", folder, "ego-speed", "--out", tmp_path / "x.csv")
+    assert "manifest.json cannot be read" in refusal("score", folder, "ego-speed", "--out", tmp_path / "x.csv")
 
 
 def test_views_read_back_are_the_views_written():
@@ -613,7 +589,7 @@ def test_a_target_of_many_frames_is_fitted_on_train_or_fit_and_nothing_between(t
     for target in ("oric", "ap-swap-binary", "oric-released-cdf"):
         for units in ("validation", cell.split.train[0], ",".join([*cell.split.train[1:], *cell.split.validation])):
             words = ("fit", cell.folder, "-a", "router-gbm-value", "--target", target, "--units", units)
-            said = refused(*words, "--out", tmp_path / "none.json")
+            said = refusal(*words, "--out", tmp_path / "none.json")
             assert (
                 f"The target {target} rests on all frames of a fit at once, so the units must be train or fit" in said
             )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from allocator_worlds import HOME, ladder_cell, learned
+from commands import run
 from deepval.allocators import RECIPES, read_allocator
 from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.router import Router
@@ -20,7 +21,6 @@ from deepval.features.views import Frame, frames_of
 from deepval.geometry.vehicle import ZOE
 from deepval.judging.policies import FrozenThreshold
 from deepval.perception.placing import PLACINGS
-from protocol_worlds import run
 from street import Street, street
 from view_worlds import columns_of, glances_of, shuffled
 from worlds import quietly

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import deepval
+from commands import call
 from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.spec import Split
-from deepval.cli import app
 from deepval.errors import InputError
 from deepval.paper import analyses
 from deepval.paper.analyses import out_of_fold
@@ -81,7 +81,7 @@ def test_the_label_stands_in_rows_table_chart_and_json_and_the_look_is_counted(c
     assert LABEL in out_of_fold.chart(rows).axis
     before = openings(folder, cell.id)
     words = ["analyse", "out-of-fold", str(folder), "-a", "gate-ridge", "--folds", "2", "--draws", "20", "--json"]
-    app(words, standalone_mode=False)
+    call(*words)
     found = json.loads(capsys.readouterr().out)
     assert [(row["allocator"], row["standing"]) for row in found if row["alpha"] == 0.2] == [
         ("random", LABEL),

@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from commands import call
 from deepval.cells import build
-from deepval.cli import app
 from deepval.protocol import keeping
 
 WORDS = ("build", "--system", "braking", "--system", "receding-horizon", "--units", "scene-00,scene-01,scene-02")
@@ -24,10 +23,8 @@ def parts(monkeypatch):
     return found
 
 
-def called(out: Path, *words: str) -> str:
-    done = CliRunner().invoke(app, [*WORDS, "--out", str(out), *words], catch_exceptions=False)
-    assert done.exit_code == 0, done.output
-    return done.output
+def rebuild(out: Path, *words: str) -> str:
+    return call(*WORDS, "--out", out, *words)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -35,36 +32,36 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_only_what_depends_on_a_change_is_built_again(tmp_path, parts, monkeypatch):
-    first = json.loads(called(tmp_path, "--json"))
+    first = json.loads(rebuild(tmp_path, "--json"))
     assert parts == [["braking", "receding-horizon"]] * 3
     before = contents(tmp_path)
-    assert json.loads(called(tmp_path, "--json")) == first
-    assert called(tmp_path).count("unchanged since it was built; ") == 2
+    assert json.loads(rebuild(tmp_path, "--json")) == first
+    assert rebuild(tmp_path).count("unchanged since it was built; ") == 2
     assert len(parts) == 3
     assert contents(tmp_path) == before
     # A file that was altered is put together again of what is kept of the units.
     altered = tmp_path / "braking-monocular" / "terms.parquet"
     altered.write_bytes(altered.read_bytes()[:-1] + b"?")
-    assert called(tmp_path).count("unchanged since it was built; ") == 1
+    assert rebuild(tmp_path).count("unchanged since it was built; ") == 1
     assert len(parts) == 3
     assert contents(tmp_path) == before
     # So are cells with other costs; a constant of one system makes its parts anew, and other code makes all.
-    called(tmp_path, "--costs", "jetson-agx-xavier")
+    rebuild(tmp_path, "--costs", "jetson-agx-xavier")
     assert len(parts) == 3
-    called(tmp_path, "--set", "horizon_s=2")
+    rebuild(tmp_path, "--set", "horizon_s=2")
     assert parts[3:] == [["receding-horizon"]] * 3
     for module in (keeping, keeping):
         monkeypatch.setattr(module, "code_digest", lambda name: "another")
-    called(tmp_path)
+    rebuild(tmp_path)
     assert parts[6:] == [["braking", "receding-horizon"]] * 3
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"code": 1, "frames": "x"}'])
 def test_a_note_that_says_nothing_is_no_reason_to_leave_a_cell(tmp_path, text):
-    called(tmp_path)
+    rebuild(tmp_path)
     note = tmp_path / "braking-monocular" / keeping.BUILT_BY
     assert json.loads(note.read_text())["frames"] > 0
     whole = note.read_bytes()
     note.write_text(text)
-    assert called(tmp_path).count("unchanged since it was built; ") == 1
+    assert rebuild(tmp_path).count("unchanged since it was built; ") == 1
     assert note.read_bytes() == whole

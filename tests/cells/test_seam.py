@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+import commands
 import deepval
+from commands import Done
 from deepval.cells.fitting import judged, score_on
 from deepval.cells.folder import read_cell
 from deepval.files.canonical import MANIFEST
 from deepval.tables.column_files import parquet_bytes, parquet_columns
 from project import ROOT
-from protocol_worlds import Done
-from protocol_worlds import run as run_here
 
 README = ROOT / "README.md"
 NAME = "braking-monocular"
@@ -46,9 +46,7 @@ def cell(built, tmp_path, monkeypatch) -> Path:
 
 def run(*words: object) -> Done:
     """The command in this process, notes printed as it prints them."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("always")
-        return run_here(*words)
+    return commands.run(*words, notes=True)
 
 
 def told(done: Done) -> str:
@@ -70,7 +68,7 @@ def frames_shown(page: str, cell: Path) -> bool:
 def test_the_commands_of_the_readme_end_in_a_verdict_a_page_and_a_threshold(cell):
     shutil.rmtree(cell / "scores")
     before = (cell / MANIFEST).read_bytes()
-    section = README.read_text(encoding="utf-8").split("\n## Fit an allocator")[1]
+    section = README.read_text(encoding="utf-8").split("\n## Fit, serve and charge an allocator")[1]
     lines = [shlex.split(line, comments=True) for line in section.split("```bash\n")[1].split("```")[0].splitlines()]
     assert [words[1] for words in lines] == ["fit", "score", "evaluate", "report", "threshold", "profile"]
     fitted, scored, found, page, threshold = results = [run(*words[1:]) for words in lines[:-1]]

@@ -1,4 +1,4 @@
-"""The command, run as a person would: in a subprocess, through the script and through `python -m`."""
+"""The command as a user runs it: through the script, through `python -m`, and in this process."""
 
 import atexit
 import csv
@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,30 +14,30 @@ from pathlib import Path
 import pytest
 
 import deepval
+from commands import MODULE, PYTHON, SCRIPT, Done, run, run_process
 from deepval.cli import COMMANDS
 from example_files import write_example
 
 DEMO = Path(tempfile.mkdtemp(prefix="deepval-test-"))
 atexit.register(shutil.rmtree, DEMO, ignore_errors=True)
 write_example(DEMO)
-SCRIPT = [str(Path(sys.executable).parent / "deepval")]
 HEAVY = {"torch", "matplotlib", "sklearn", "scipy", "onnxruntime", "pyarrow", "pandas"}
-MODULE = [sys.executable, "-m", "deepval.cli"]
 
 
-def run(*words: object, command: list[str] = SCRIPT, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*command, *map(str, words)], capture_output=True, text=True, cwd=cwd, check=False, timeout=600
-    )
+EVALUATE = ("evaluate", DEMO / "values.csv", "-s", DEMO / "scores" / "router.csv")
 
 
-def evaluate(*words: object) -> subprocess.CompletedProcess[str]:
-    return run("evaluate", DEMO / "values.csv", "-s", DEMO / "scores" / "router.csv", *words)
+def run_here(*words: object, cwd: Path | None = None) -> Done:
+    return run(*words, cwd=cwd, notes=True)
+
+
+def evaluate(*words: object) -> Done:
+    return run_here(*EVALUATE, *words)
 
 
 @pytest.mark.parametrize("command", [SCRIPT, MODULE])
 def test_version_both_ways(command):
-    assert run("--version", command=command).stdout == f"deepval {deepval.__version__}\n"
+    assert run_process("--version", program=command).out == f"deepval {deepval.__version__}\n"
 
 
 CLOSED = {
@@ -60,19 +59,17 @@ CLOSED = {
 def test_output_that_is_closed_no_longer_read_or_on_a_full_disk(words, redirection, unbuffered):
     line = f"{shlex.quote(SCRIPT[0])} {words} {redirection}; exit ${{PIPESTATUS[0]}}"
     environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
-    done = subprocess.run(
-        ["bash", "-c", line], cwd=DEMO, env=environment, capture_output=True, text=True, check=False, timeout=600
-    )
+    done = run_process(line, program=("bash", "-c"), cwd=DEMO, env=environment)
     code, sentence = CLOSED[redirection]
-    assert (done.returncode, done.stdout) == (code, "")
-    assert re.fullmatch(sentence, done.stderr)
+    assert (done.code, done.out) == (code, "")
+    assert re.fullmatch(sentence, done.err)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_with_an_example(name):
-    done = run(name, "--help")
-    assert done.returncode == 0
-    assert f"Example: deepval {name}" in " ".join(done.stdout.split())
+    done = run_here(name, "--help")
+    assert done.code == 0
+    assert f"Example: deepval {name}" in " ".join(done.out.split())
 
 
 @pytest.mark.parametrize(
@@ -86,63 +83,63 @@ def test_a_command_loads_its_own_module_alone(words, unloaded):
     code = (
         "import sys; from deepval.cli import main; import atexit; atexit.register(lambda: print(*sys.modules)); main()"
     )
-    done = run(*words, command=[sys.executable, "-c", code])
-    assert done.returncode == 0, done.stderr
-    loaded = set(done.stdout.splitlines()[-1].split())
+    done = run_process(code, *words, program=PYTHON)
+    assert done.code == 0, done.err
+    loaded = set(done.out.splitlines()[-1].split())
     assert "deepval.cli" in loaded
     assert not loaded & unloaded
 
 
 def test_a_command_that_is_not_there_is_refused_with_the_nearest():
-    done = run("evaluat")
-    assert done.returncode == 2
-    assert "Did you mean 'evaluate'" in done.stderr
+    done = run_process("evaluat", program=SCRIPT)
+    assert done.code == 2
+    assert "Did you mean 'evaluate'" in done.err
 
 
 def test_without_arguments_it_shows_help_and_fails():
-    done = run()
-    assert done.returncode == 2
-    assert "evaluate" in done.stdout + done.stderr
+    done = run_process(program=SCRIPT)
+    assert done.code == 2
+    assert "evaluate" in done.out + done.err
 
 
 def test_json_equals_the_python_call():
-    done = evaluate("--json", "--thresholds", "--draws", "50", "--seed", "3", "--alpha", "0.2")
-    assert done.returncode == 0, done.stderr
+    done = run_process(*EVALUATE, "--json", "--thresholds", "--draws", "50", "--seed", "3", "--alpha", "0.2")
+    assert done.code == 0, done.err
     scores = {"router": DEMO / "scores" / "router.csv"}
     same = deepval.evaluate(DEMO / "values.csv", scores, [deepval.Selection(0.2)], draws=50, seed=3)
-    assert done.stdout == same.to_json()
+    assert done.out == same.to_json()
 
 
 def test_console_shows_every_reference_and_the_verdict():
     done = evaluate("--alpha", "0.2")
     for word in ("random", "all-full", "oracle", "router", "better", "1,000 draws of units, seed 0"):
-        assert word in done.stdout
+        assert word in done.out
 
 
 @pytest.mark.parametrize(
     ("form", "sign"), [("markdown", "| **router** |"), ("latex", "\\textbf{router}"), ("csv", "router,")]
 )
 def test_other_forms(form, sign):
-    assert sign in evaluate("--format", form, "--draws", "200").stdout
+    assert sign in evaluate("--format", form, "--draws", "200").out
 
 
 def test_out_writes_a_result_that_loads(tmp_path):
     done = evaluate("--out", tmp_path / "result.json", "--draws", "20")
-    assert done.returncode == 0
+    assert done.code == 0
     assert deepval.Result.load(tmp_path / "result.json").row("router").draws == 20
     assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
 
 
 def test_costs_open_measured_budgets():
     done = evaluate("--costs", DEMO / "costs.toml", "--json", "--draws", "20", "--alpha", "0.2")
-    kinds = {row["kind"] for row in json.loads(done.stdout)["rows"]}
+    kinds = {row["kind"] for row in json.loads(done.out)["rows"]}
     assert kinds == {"selection", "latency", "energy"}
 
 
 def test_slices_streams_and_curves():
     words = ("--by", "weather", "--by", "speed:5,10", "--calibrate", "scene-00,scene-01,scene-02", "--curve", "5")
     done = evaluate(*words, "--simultaneous", "--json", "--draws", "20")
-    content = json.loads(done.stdout)
+    content = json.loads(done.out)
     assert {row["slice"] for row in content["slices"]} == {
         "weather=night", "weather=rain", "weather=sun", "speed<5", "5<=speed<10", "speed>=10"
     }  # fmt: skip
@@ -156,7 +153,7 @@ def test_slices_streams_and_curves():
 
 def test_units_from_a_file(tmp_path):
     (tmp_path / "units.txt").write_text("scene-03\nscene-04\nscene-05\n")
-    content = json.loads(evaluate("--units", tmp_path / "units.txt", "--json", "--draws", "exact").stdout)
+    content = json.loads(evaluate("--units", tmp_path / "units.txt", "--json", "--draws", "exact").out)
     assert content["provenance"]["units"] == ["scene-03", "scene-04", "scene-05"]
     assert content["provenance"]["draws"] == {"method": "exact", "number": 10, "seed": None}
 
@@ -164,25 +161,25 @@ def test_units_from_a_file(tmp_path):
 def test_compare_gate(tmp_path):
     bad, good = DEMO / "scores" / "uncertainty.csv", DEMO / "scores" / "router.csv"
     words = ("compare", DEMO / "values.csv", bad, good, "--alpha", "0.2")
-    assert run(*words).returncode == 0
-    failed = run(*words, "--fail-if", "worse")
-    assert failed.returncode == 3
-    assert "uncertainty is worse than router at selection 20%" in failed.stderr
-    swapped = run("compare", DEMO / "values.csv", good, bad, "--alpha", "0.2", "--fail-if", "worse", "--json")
-    assert swapped.returncode == 0
-    assert json.loads(swapped.stdout)[0]["verdict"] == "better"
-    same = run("compare", DEMO / "values.csv", f"a={good}", f"b={good}", "--fail-if", "not-better")
-    assert same.returncode == 3
+    assert run_here(*words).code == 0
+    failed = run_here(*words, "--fail-if", "worse")
+    assert failed.code == 3
+    assert "uncertainty is worse than router at selection 20%" in failed.err
+    swapped = run_here("compare", DEMO / "values.csv", good, bad, "--alpha", "0.2", "--fail-if", "worse", "--json")
+    assert swapped.code == 0
+    assert json.loads(swapped.out)[0]["verdict"] == "better"
+    same = run_here("compare", DEMO / "values.csv", f"a={good}", f"b={good}", "--fail-if", "not-better")
+    assert same.code == 3
 
 
 def test_demo_writes_where_it_says(tmp_path):
-    done = run("demo", "--out", "here", "--scenes", "12", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = run_process("demo", "--out", "here", "--scenes", "12", program=SCRIPT, cwd=tmp_path)
+    assert done.code == 0, done.err
     cells = {
         f"{system}-{geometry}" for system in ("braking", "receding-horizon") for geometry in ("monocular", "oracle")
     }
     assert {path.name for path in (tmp_path / "here").iterdir()} == {*cells, "report.html", "results.md"}
-    assert "lie in here/<system>-<geometry>/" in done.stdout
+    assert "Cells and results: here/<system>-<geometry>/" in done.out
     result = deepval.Result.load(tmp_path / "here" / "braking-monocular" / "result.json")
     assert {row.allocator for row in result.rows} >= {"random", "all-full", "oracle", "ego-speed"}
     assert len(result.provenance["units"]) == 3
@@ -211,10 +208,10 @@ BAD_OPTIONS = [
 @pytest.mark.parametrize(("words", "sentence"), BAD_OPTIONS)
 def test_bad_options_are_one_sentence_and_exit_code_2(words, sentence):
     done = evaluate(*words)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert not done.stdout
+    assert done.code == 2
+    assert sentence in done.err
+    assert done.err.count("\n") == 1
+    assert not done.out
 
 
 def test_bad_files_are_one_sentence_and_leave_nothing(tmp_path):
@@ -222,19 +219,19 @@ def test_bad_files_are_one_sentence_and_leave_nothing(tmp_path):
         tmp_path / "v.csv", [["unit", "input", "loss_a", "loss_b"], ["u", "i1", 1, 2], ["w", "i2", "nan", 1]]
     )
     scores = write(tmp_path / "s.csv", [["input", "score"], ["i1", 1], ["i2", 2]])
-    done = run("evaluate", values, "-s", scores, "--out", tmp_path / "out.json")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"deepval: {values}: column 'loss_a' must be finite; row 2 (input 'i2') holds nan.\n"
+    done = run_process("evaluate", values, "-s", scores, "--out", tmp_path / "out.json", program=SCRIPT)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"deepval: {values}: column 'loss_a' must be finite; row 2 (input 'i2') holds nan.\n"
     assert not (tmp_path / "out.json").exists()
 
 
 def test_notes_go_to_stderr_and_the_result(tmp_path):
     values = write(tmp_path / "v.csv", [["unit", "input", "loss_a", "loss_b"], ["u", "i1", 1, 1], ["u", "i2", 1, 1]])
     scores = write(tmp_path / "s.csv", [["input", "score"], ["i1", 1], ["i2", 2]])
-    done = run("evaluate", values, "-s", scores, "--json")
-    assert done.returncode == 0
-    assert "deepval: note: All decision values are zero" in done.stderr
-    content = json.loads(done.stdout)
+    done = run_process("evaluate", values, "-s", scores, "--json", program=SCRIPT)
+    assert done.code == 0
+    assert "deepval: note: All decision values are zero" in done.err
+    content = json.loads(done.out)
     assert len(content["warnings"]) == 2
     assert all(row["ndg"] is None and row["reason"] for row in content["rows"])
 
@@ -244,21 +241,21 @@ def test_unit_lists(tmp_path):
     wanted = evaluate("--json", "--draws", "20", "--units", ",".join(units[:5]))
     (tmp_path / "units.txt").write_text("\n".join(units[:5]), encoding="utf-8-sig")
     from_file = evaluate("--json", "--draws", "20", "--units", tmp_path / "units.txt")
-    assert (from_file.returncode, from_file.stdout) == (0, wanted.stdout)
-    assert json.loads(wanted.stdout)["provenance"]["units"] == units[:5]
+    assert (from_file.code, from_file.out) == (0, wanted.out)
+    assert json.loads(wanted.out)["provenance"]["units"] == units[:5]
     for option in ("--units", "--calibrate"):
         done = evaluate(option, f"{units[0]},scene-99,scene-98")
-        assert (done.returncode, done.stdout) == (2, "")
-        assert "scene-98, scene-99 are not" in done.stderr
+        assert (done.code, done.out) == (2, "")
+        assert "scene-98, scene-99 are not" in done.err
     long = ",".join(units * 30)  # no file can have this name
     assert len(long) > 255
     done = evaluate("--json", "--draws", "20", "--units", long)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["provenance"]["units"] == units
+    assert (done.code, done.err) == (0, "")
+    assert json.loads(done.out)["provenance"]["units"] == units
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
     for bad in (tmp_path / "latin.txt", ",", " , "):
         done = evaluate("--units", bad)
-        assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+        assert (done.code, "Traceback" in done.err) == (2, False)
 
 
 def test_modes_in_another_order(tmp_path):
@@ -267,33 +264,33 @@ def test_modes_in_another_order(tmp_path):
     with (tmp_path / "pivot.csv").open("w", newline="") as out:
         csv.writer(out).writerows([row[i] for i in kept] for row in (header, *rows))
     words = ("-s", DEMO / "scores" / "router.csv", "--draws", "50", "--alpha", "0.2")
-    turned = run("evaluate", tmp_path / "pivot.csv", *words, "--json", "--modes", "cheap,full")
-    assert json.loads(turned.stdout)["rows"] == json.loads(evaluate(*words[2:], "--json").stdout)["rows"]
-    wrong = run("evaluate", tmp_path / "pivot.csv", *words)
-    assert "is 'cheap' really the full mode" in wrong.stderr
-    assert "is 'cheap' really the full mode" in wrong.stdout
-    refused = run("compare", tmp_path / "pivot.csv", words[1], f"b={words[1]}", "--modes", "cheap,best")
-    assert (refused.returncode, refused.stdout) == (2, "")
-    assert "modes must be different ones of full, cheap, cheap first; found cheap, best" in refused.stderr
+    turned = run_here("evaluate", tmp_path / "pivot.csv", *words, "--json", "--modes", "cheap,full")
+    assert json.loads(turned.out)["rows"] == json.loads(evaluate(*words[2:], "--json").out)["rows"]
+    wrong = run_here("evaluate", tmp_path / "pivot.csv", *words)
+    assert "is 'cheap' really the full mode" in wrong.err
+    assert "is 'cheap' really the full mode" in wrong.out
+    refused = run_here("compare", tmp_path / "pivot.csv", words[1], f"b={words[1]}", "--modes", "cheap,best")
+    assert (refused.code, refused.out) == (2, "")
+    assert "modes must be different ones of full, cheap, cheap first; found cheap, best" in refused.err
 
 
 def test_simultaneous_intervals_are_on_the_console():
     plain, wide = evaluate("--draws", "50"), evaluate("--draws", "50", "--simultaneous")
-    assert "none corrected for the others" in plain.stdout
-    assert "vs random, all rows" not in plain.stdout
-    assert "none corrected" not in wide.stdout
-    assert "'vs random, all rows' is to hold for all 4 rows" in " ".join(wide.stdout.split())
-    rows = json.loads(evaluate("--draws", "50", "--simultaneous", "--json").stdout)["rows"]
+    assert "none corrected for the others" in plain.out
+    assert "vs random, all rows" not in plain.out
+    assert "none corrected" not in wide.out
+    assert "'vs random, all rows' is to hold for all 4 rows" in " ".join(wide.out.split())
+    rows = json.loads(evaluate("--draws", "50", "--simultaneous", "--json").out)["rows"]
     row = next(row for row in rows if row["allocator"] == "router")
     bounds = [100 * row[f"versus_random_simultaneous_{end}"] for end in ("lo", "hi")]
-    assert "[{:.2f}%, {:.2f}%]".format(*bounds) in wide.stdout
+    assert "[{:.2f}%, {:.2f}%]".format(*bounds) in wide.out
 
 
 def test_without_draws_there_is_no_verdict_and_no_gate():
     done = evaluate("--draws", "0", "--alpha", "0.2")
-    assert "unresolved" not in done.stdout
-    assert "router: no draws: no interval." in done.stdout
+    assert "unresolved" not in done.out
+    assert "router: no draws: no interval." in done.out
     router = DEMO / "scores" / "router.csv"
-    gate = run("compare", DEMO / "values.csv", f"a={router}", f"b={router}", "--draws", "0", "--fail-if", "worse")
-    assert gate.returncode == 2
-    assert "--fail-if needs a verdict; there is none: no draws: no interval." in gate.stderr
+    gate = run_here("compare", DEMO / "values.csv", f"a={router}", f"b={router}", "--draws", "0", "--fail-if", "worse")
+    assert gate.code == 2
+    assert "--fail-if needs a verdict; there is none: no draws: no interval." in gate.err

@@ -2,15 +2,12 @@ import json
 import re
 
 import pytest
-from typer.testing import CliRunner
 
-from deepval.cli import app
+from commands import call
 from deepval.cli import drive as driving
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
 from drives import Cruise, TwoLogs
-
-RUNNER = CliRunner()
 
 
 @pytest.fixture(autouse=True)
@@ -21,11 +18,7 @@ def _yard(monkeypatch):
 
 
 def run(*words, dataset="yard", planner="cruise"):
-    done = RUNNER.invoke(app, ["drive", "--dataset", dataset, "--root", ".", "--planner", planner, *map(str, words)])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return call("drive", "--dataset", dataset, "--root", ".", "--planner", planner, *words)
 
 
 def test_a_row_for_each_scene():

@@ -5,14 +5,14 @@ import warnings
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import deepval
+from commands import call, refusal
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting, sources
 from deepval.cells.folder import read_cell
 from deepval.cells.spec import Split, split, units_of
-from deepval.cli import app, demo, fit_allocators, report_page
+from deepval.cli import demo, fit_allocators, report_page
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging import evaluation
@@ -27,10 +27,6 @@ from deepval.tables.scores import REFERENCES
 from kitti_files import FRAMES, UNITS, write_kitti
 from project import ROOT
 from small_cells import build_cells
-
-
-def invoke(*words):
-    return CliRunner().invoke(app, list(map(str, words)))
 
 
 def table_of(value, *, units=6, cheap=2.0, **more):
@@ -79,7 +75,7 @@ def test_a_small_demo_leaves_out_what_cannot_be_fitted(monkeypatch, tmp_path):
 
 def test_a_demo_of_too_few_scenes_is_refused_before_any_work(monkeypatch, tmp_path):
     monkeypatch.setattr(demo.sources, "synthetic", lambda **_: pytest.fail("work began"))
-    assert "--scenes must be 3 or more; found 2." in str(invoke("demo", "--scenes", 2, "-o", tmp_path / "x").exception)
+    assert "--scenes must be 3 or more; found 2." in refusal("demo", "--scenes", 2, "-o", tmp_path / "x")
 
 
 def test_simultaneous_intervals_are_on_the_console_at_80_columns():
@@ -126,8 +122,7 @@ def test_two_results_of_one_name_are_told_apart_by_their_folders(tmp_path):
     files = [tmp_path / place / "braking" / "result.json" for place in ("one", "two")]
     assert set(report_page._files_by_cell(list(map(str, files)), "result")) == {"one/braking", "two/braking"}
     assert set(report_page._files_by_cell([str(files[0]), f"b={files[1]}"], "result")) == {"braking", "b"}
-    done = invoke("report", *files, "--figures", tmp_path / "figures")
-    assert done.exit_code == 0, done.output
+    call("report", *files, "--figures", tmp_path / "figures")
     assert {path.name for path in (tmp_path / "figures").glob("gap-*.pdf")} == {
         "gap-one-braking.pdf",
         "gap-two-braking.pdf",
@@ -222,10 +217,9 @@ def test_perceive_says_where_its_timings_are_not_tight(monkeypatch, tmp_path):
     for spread, said in ((8.0, True), (0.0, False)):
         monkeypatch.setattr(running, "mode_timing", timed(spread))
         cache = tmp_path / f"cache{spread}"
-        done = invoke("perceive", tmp_path / "images", "-w", weights, "--size", 64, "-o", cache)
-        assert done.exit_code == 0, done.output
-        assert ("note: timing is noisy. The median of 60 calls lies within" in done.output) is said
-        assert "frame of 1 unit (1 run now, 0 frames failed)" in done.output
+        printed = call("perceive", tmp_path / "images", "-w", weights, "--size", 64, "-o", cache)
+        assert ("note: timing is noisy. The median of 60 calls lies within" in printed) is said
+        assert "frame of 1 unit (1 run now, 0 frames failed)" in printed
 
 
 def test_profile_calls_an_allocator_as_score_does(monkeypatch, tmp_path):

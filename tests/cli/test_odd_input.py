@@ -13,6 +13,7 @@ import pytest
 
 import deepval
 from cli_functions import declarations, parameters
+from commands import call
 from deepval.allocators.models.trees import Trees
 from deepval.cli.arguments import EXACT, LIMITS, check_number
 from deepval.datasets import kitti
@@ -20,7 +21,7 @@ from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.perception.reported.detection_files import open_detections
 from kitti_files import CALIBRATION, write_kitti
-from odd_worlds import COMMANDS, KITTI, check_refused, run, tree, trials, write_world
+from odd_worlds import COMMANDS, KITTI, check_refused, tree, trials, write_world
 
 
 @pytest.fixture(scope="module")
@@ -107,14 +108,14 @@ def test_numbers_that_cannot_be_meant(world, monkeypatch, command, sentence):
     monkeypatch.chdir(world)
     before = tree(world)
     with pytest.raises(InputError) as told:
-        run(*command.split())
+        call(*command.split())
     assert sentence in str(told.value)
     assert tree(world) == before
 
 
 def test_a_bracketed_name_is_a_name(world, monkeypatch, capsys):
     monkeypatch.chdir(world)
-    run("compare", "values.csv", "[bold]mine[/bold]=x.csv", "[red]other=y.csv", "--draws", "5", "--alpha", "0.5")
+    call("compare", "values.csv", "[bold]mine[/bold]=x.csv", "[red]other=y.csv", "--draws", "5", "--alpha", "0.5")
     shown = capsys.readouterr().out
     assert "[bold]mine[/bold]" in shown
     assert "[red]other" in shown

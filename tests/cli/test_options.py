@@ -1,17 +1,16 @@
 """Options of every command: honoured or refused in a sentence before anything is written, never ignored."""
 
 import json
-import os
 import shlex
 from pathlib import Path
 
 import pytest
 
 import deepval
+from commands import call, run_process
 from deepval.cells import sources
 from deepval.cells.folder import read_cell
 from deepval.cells.spec import specs
-from deepval.cli import app
 from deepval.errors import InputError
 from kitti_files import write_kitti
 
@@ -19,14 +18,10 @@ UNITS = ("--units", "scene-00,scene-01,scene-02,scene-03")
 ROWS = [("a", i, 2.0 + i % 3, 1.0 + i % 2) for i in range(6)] + [("b", 6 + i, 3.0, 2.0 + i % 2) for i in range(6)]
 
 
-def run(*words: object) -> None:
-    app(list(map(str, words)), standalone_mode=False)
-
-
 def build(*words: object) -> Path:
     """The folder of the one cell that is built."""
     out = Path(str(words[-1]))
-    run("build", *UNITS, *words[:-1], "--out", out)
+    call("build", *UNITS, *words[:-1], "--out", out)
     return out / "braking-monocular"
 
 
@@ -70,7 +65,7 @@ SHARED = [
 def test_evaluate(files, capsys, words, sentence):
     before = tree()
     with pytest.raises(InputError) as told:
-        run("evaluate", "values.csv", "-s", "x.csv", "--out", "result.json", *words)
+        call("evaluate", "values.csv", "-s", "x.csv", "--out", "result.json", *words)
     assert sentence in str(told.value)
     assert tree() == before
     assert not capsys.readouterr().out
@@ -79,15 +74,15 @@ def test_evaluate(files, capsys, words, sentence):
 @pytest.mark.parametrize(("words", "sentence"), [*SHARED, (("--fail-if", "wors"), "did you mean 'worse'?")])
 def test_compare(files, words, sentence):
     with pytest.raises(InputError) as told:
-        run("compare", "values.csv", "x.csv", "y.csv", *words)
+        call("compare", "values.csv", "x.csv", "y.csv", *words)
     assert sentence in str(told.value)
 
 
 def test_what_is_honoured_still_is(files, capsys):
     judge = ("evaluate", "values.csv", "-s", "x.csv", "--draws", "20")
-    run(*judge, "--costs", "costs.toml", "--skipping", "--json")
+    call(*judge, "--costs", "costs.toml", "--skipping", "--json")
     assert json.loads(capsys.readouterr().out)["rows"]
-    run(*judge, "--format", "json", "--json")
+    call(*judge, "--format", "json", "--json")
     assert json.loads(capsys.readouterr().out)["rows"]
 
 
@@ -100,7 +95,7 @@ def test_a_place_that_cannot_be_written_is_seen_before_the_work(files, monkeypat
     monkeypatch.setattr("deepval.cli.fit_allocators.read_cell", work)
     for words in (("evaluate", "values.csv", "-s", "x.csv"), ("fit", "cell", "-a", "gate-ridge")):
         with pytest.raises(InputError, match="must be a file that can be written"):
-            run(*words, "--out", out)
+            call(*words, "--out", out)
 
 
 FOLDERS = [
@@ -115,7 +110,7 @@ FOLDERS = [
 def test_a_folder_that_cannot_be_written_is_seen_before_the_work(files, words):
     for out in ("file", "file/deeper"):
         with pytest.raises(InputError, match=f"{out}: must be a folder that can be written; file is a file"):
-            run(*words, "--out", out)
+            call(*words, "--out", out)
 
 
 BUILT = [
@@ -207,8 +202,8 @@ def test_constants_that_cannot_be_set(files, words, sentence):
 )
 def test_a_constant_that_is_set_is_of_the_cell_and_of_its_command(files, system, changes, told):
     words = [word for name, value in changes.items() for word in ("--set", f"{name}={value!r}")]
-    run("build", *UNITS, "--system", system, "--out", "plain")
-    run("build", *UNITS, "--system", system, *words, "--out", "set")
+    call("build", *UNITS, "--system", system, "--out", "plain")
+    call("build", *UNITS, "--system", system, *words, "--out", "set")
     plain, changed = (read_cell(Path(out) / f"{system}-monocular") for out in ("plain", "set"))
     assert changed.id != plain.id
     usual, now = (cell.definition["system"]["constants"] for cell in (plain, changed))
@@ -220,13 +215,13 @@ def test_a_constant_that_is_set_is_of_the_cell_and_of_its_command(files, system,
     for place, spec in enumerate((cell, changed.spec)):
         command = shlex.split(spec.command(root="", files={}, out=f"again-{place}"))
         assert command.count("--set") == len(changes)
-        run(*command[1:])
+        call(*command[1:])
         assert read_cell(Path(f"again-{place}") / f"{system}-monocular").id == changed.id
 
 
 def test_a_constant_is_set_in_the_systems_that_have_it(files):
     both = ("--system", "braking", "--system", "lateral")
-    run("build", *UNITS, *both, "--set", "corridor_half_width_m=1.5", "--set", "reaction_s=0.5", "--out", "cells")
+    call("build", *UNITS, *both, "--set", "corridor_half_width_m=1.5", "--set", "reaction_s=0.5", "--out", "cells")
     held = {name: read_cell(f"cells/{name}-monocular").definition["system"]["constants"] for name in both[1::2]}
     assert held["braking"]["required"]["corridor_m"] == held["lateral"]["half_width_m"] == 1.5
     assert held["lateral"]["reaction_s"] == 0.5
@@ -250,14 +245,14 @@ def test_build_on_kitti(tmp_path, monkeypatch, words, sentence):
     write_kitti(tmp_path)
     modes = ("--mode", "small=small.parquet", "--mode", "large=large.parquet")
     with pytest.raises(InputError) as told:
-        run("build", "--dataset", "kitti", "--root", "kitti_tracking", *modes, "--out", "out", *words)
+        call("build", "--dataset", "kitti", "--root", "kitti_tracking", *modes, "--out", "out", *words)
     assert sentence in str(told.value)
     assert not Path("out").exists()
 
 
 def test_fit_score_profile_and_analyse(files):
     cell = build("cells")
-    run("fit", cell, "-a", "gate-ridge", "--out", "gate.json")
+    call("fit", cell, "-a", "gate-ridge", "--out", "gate.json")
     before = tree()
     like = ("fit", cell, "--like", "gate.json", "--out", "again.json")
     for words, sentence in [
@@ -276,22 +271,22 @@ def test_fit_score_profile_and_analyse(files):
         (("perceive", ".", "-w", "x.onnx", "--size", "64", "--out", "c", "--samples", "-1"), "--samples must be 0 or"),
     ]:
         with pytest.raises(InputError) as told:
-            run(*words)
+            call(*words)
         assert sentence in str(told.value)
         assert tree() == before
-    run(*like)
+    call(*like)
     assert Path("again.json").read_bytes() == Path("gate.json").read_bytes()
 
 
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
 def test_an_analysis_of_seeds_takes_any_share(files, capsys):
     cell = build("cells")
-    run("analyse", "seeds", cell, "-a", "gate-ridge", "--seeds", "2", "--alpha", "0.3", "--json")
+    call("analyse", "seeds", cell, "-a", "gate-ridge", "--seeds", "2", "--alpha", "0.3", "--json")
     assert [row["alpha"] for row in json.loads(capsys.readouterr().out.partition("\n")[2])] == [0.3]
 
 
 def test_report(files):
-    run("evaluate", "values.csv", "-s", "x.csv", "--draws", "20", "--out", "result.json")
+    call("evaluate", "values.csv", "-s", "x.csv", "--draws", "20", "--out", "result.json")
     before = tree()
     for words, sentence in [
         (("--image-root", "."), "--image-root applies only to --images: give --images too, or leave it out"),
@@ -307,31 +302,15 @@ def test_report(files):
         ),
     ]:
         with pytest.raises(InputError) as told:
-            run("report", "result.json", *words)
+            call("report", "result.json", *words)
         assert sentence in str(told.value)
         assert tree() == before
 
 
 def test_the_process_ends_with_2_and_writes_nothing(files, capfd):
-    import subprocess
-    import sys
-
-    words = [
-        sys.executable,
-        "-m",
-        "deepval.cli",
-        "evaluate",
-        "values.csv",
-        "-s",
-        "x.csv",
-        "--out",
-        "f",
-        "--curve",
-        "-1",
-    ]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=os.environ)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "deepval: --curve must be 0 or more; found -1.\n"
+    done = run_process("evaluate", "values.csv", "-s", "x.csv", "--out", "f", "--curve", "-1")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "deepval: --curve must be 0 or more; found -1.\n"
     assert not Path("f").exists()
 
 
@@ -391,7 +370,7 @@ def test_no_output_replaces_an_input(files, line):
     with pytest.raises(
         InputError, match=r"^--(out|figure) must not replace a file that the command reads; .* write to"
     ):
-        run(*shlex.split(line))
+        call(*shlex.split(line))
     assert contents() == before
 
 
@@ -399,10 +378,10 @@ def test_no_output_replaces_an_input(files, line):
 def test_results_beside_their_inputs_are_written_again(files):
     """What a command wrote before is no input of it, though it lies in the same folder."""
     cell = build("cells")
-    run("score", cell, "ego-speed")
+    call("score", cell, "ego-speed")
     for _ in range(2):
-        run("score", cell, "ego-speed", "--out", cell / "scores" / "ego-speed.csv")
-        run("evaluate", cell, "--draws", 20, "--out", cell / "result.json")
-        run("analyse", "signs", cell, "--out", cell / "signs.json")
-        run("fit", cell, "-a", "gate-ridge", "--out", cell / "gate.json")
+        call("score", cell, "ego-speed", "--out", cell / "scores" / "ego-speed.csv")
+        call("evaluate", cell, "--draws", 20, "--out", cell / "result.json")
+        call("analyse", "signs", cell, "--out", cell / "signs.json")
+        call("fit", cell, "-a", "gate-ridge", "--out", cell / "gate.json")
     assert json.loads((cell / "result.json").read_text())["schema"] == "deepval/result/1"

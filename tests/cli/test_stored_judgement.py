@@ -2,21 +2,18 @@
 
 import pytest
 
-from deepval.cli import app, report_page
+from commands import call
+from deepval.cli import report_page
 from deepval.cli.stored_judgement import PREFIX
 from small_cells import build_cells
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units
 
 
-def run(*words: object) -> None:
-    app(list(map(str, words)), standalone_mode=False)
-
-
 @pytest.fixture
 def cell(tmp_path):
     folder = build_cells(tmp_path, systems=("braking",)) / "braking-monocular"
-    run("score", folder, "ego-speed", "--units", "all")
+    call("score", folder, "ego-speed", "--units", "all")
     return folder
 
 
@@ -36,7 +33,7 @@ def judgements(monkeypatch) -> list[str]:
 
 def page(cell, tmp_path) -> bytes:
     out = tmp_path / "page.html"
-    run("report", cell, "--out", out)
+    call("report", cell, "--out", out)
     return out.read_bytes()
 
 
@@ -47,7 +44,7 @@ def looks(cell) -> int:
 def test_one_judgement_for_evaluate_and_report(cell, tmp_path, judgements):
     new = page(cell, tmp_path)
     assert judgements == ["report"]
-    run("evaluate", cell)
+    call("evaluate", cell)
     before = looks(cell)
     assert page(cell, tmp_path) == new
     assert judgements == ["report"]
@@ -55,15 +52,15 @@ def test_one_judgement_for_evaluate_and_report(cell, tmp_path, judgements):
 
 
 def test_other_scores_options_or_a_damaged_file_are_judged_anew(cell, tmp_path, judgements):
-    run("evaluate", cell, "--alpha", "0.2")
+    call("evaluate", cell, "--alpha", "0.2")
     assert not list(cell.glob(f"{PREFIX}*"))
-    run("evaluate", cell)
+    call("evaluate", cell)
     (stored,) = cell.glob(f"{PREFIX}*")
     stored.write_bytes(stored.read_bytes()[:-100])
     page(cell, tmp_path)
     assert judgements == ["report"]
-    run("score", cell, "criticality", "--units", "all")
-    run("evaluate", cell)
+    call("score", cell, "criticality", "--units", "all")
+    call("evaluate", cell)
     (newer,) = cell.glob(f"{PREFIX}*")
     assert newer != stored
     (cell / "scores" / "criticality.csv").unlink()

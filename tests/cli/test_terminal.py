@@ -4,18 +4,16 @@ import json
 import re
 import resource
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import deepval
-from deepval.cli import COMMANDS, app, terminal
-from deepval.cli.analysing import ANALYSES
+from commands import PYTHON, call, refusal, run, run_process
+from deepval.cli import COMMANDS, terminal
 from deepval.cli.arguments import _repeated, spread
-from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE
+from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE, GROUPS
+from deepval.paper.analysis import ANALYSES, REPORT_ONLY
 
 NAMES = ("gate-gbm-value-of-all", "gate-gbm-harm", "mine")
 
@@ -35,12 +33,12 @@ def folder(tmp_path_factory):
     return home
 
 
-def invoke(*words):
-    return CliRunner().invoke(app, list(map(str, words)))
+def judging(folder, *words):
+    return ("evaluate", folder / "values.csv", "--alpha", "0.2", "--draws", "40", *words)
 
 
 def judged(folder, *words):
-    return invoke("evaluate", folder / "values.csv", "--alpha", "0.2", "--draws", "40", *words)
+    return call(*judging(folder, *words))
 
 
 @pytest.mark.parametrize("columns", [80, 100, 140])
@@ -48,25 +46,24 @@ def test_evaluate_keeps_names_difference_and_verdict_at_every_width(folder, colu
     monkeypatch.setattr(terminal, "width", lambda: columns)
     files = [folder / f"{name}.csv" for name in NAMES]
     done = judged(folder, "-s", *files, "--by", "weather", "--simultaneous")
-    assert done.exit_code == 0, done.output
-    lines = done.output.splitlines()
+    lines = done.splitlines()
     assert max(map(len, lines)) <= columns
     verdicts = lines[next(i for i, line in enumerate(lines) if line.startswith("Verdicts (")) :]
     for name in NAMES:
         row = next(line for line in verdicts if re.match(rf"\s*{name}\s", line))
         assert re.search(r"%\s+\[-?[\d.]+%, -?[\d.]+%\]", row)
         assert row.endswith(("better", "worse", "unresolved"))
-    assert re.search(r"weather=heavy snow, selection 20%", done.output)
-    assert "[low, high]: 95 % interval over units" in done.output
+    assert re.search(r"weather=heavy snow, selection 20%", done)
+    assert "[low, high]: 95 % interval over units" in done
     # The verdict is what is read last.
-    assert " ".join(done.output.split()).rpartition("selection 20%, against random: ")[2].endswith(".")
+    assert " ".join(done.split()).rpartition("selection 20%, against random: ")[2].endswith(".")
 
 
 def test_a_pipe_gets_every_column_in_one_line(folder):
     done = judged(folder, "-s", folder / "mine.csv", "--simultaneous")
     assert terminal.width() > 1000
-    assert "Left out" not in done.output
-    head = [line for line in done.output.splitlines() if line.startswith("budget ")][-1]
+    assert "Left out" not in done
+    head = [line for line in done.splitlines() if line.startswith("budget ")][-1]
     for name in ("escalated", "gain", "benefit", "harm", "nDG 95 %", "vs random 95 %", "vs random, all rows"):
         assert name in head
 
@@ -75,10 +72,9 @@ def test_several_score_files_follow_one_option(folder):
     files = [folder / f"{name}.csv" for name in NAMES]
     once = judged(folder, "-s", *files, "--json")
     often = judged(folder, *(word for file in files for word in ("-s", file)), "--json")
-    assert once.exit_code == 0
-    assert once.output == often.output
-    before = invoke("evaluate", "-s", files[0], folder / "values.csv", "--alpha", "0.2", "--draws", "40", "--json")
-    assert before.output == judged(folder, "-s", files[0], "--json").output
+    assert once == often
+    before = call("evaluate", "-s", files[0], folder / "values.csv", "--alpha", "0.2", "--draws", "40", "--json")
+    assert before == judged(folder, "-s", files[0], "--json")
 
 
 def test_words_are_repeated_only_after_what_stands_alone_and_never_past_two_dashes():
@@ -100,19 +96,34 @@ def test_words_are_repeated_only_after_what_stands_alone_and_never_past_two_dash
     assert words(compare, "v", "--alpha", "0.1", "a", "b") == ["v", "--alpha", "0.1", "a", "b"]
 
 
-@pytest.mark.parametrize("words", [(), *((name,) for name in COMMANDS), *(("analyse", name) for name in ANALYSES)])
+@pytest.mark.parametrize(
+    "words", [(), *((name,) for name in COMMANDS), *(("analyse", name) for name in ANALYSES if name not in REPORT_ONLY)]
+)
 def test_every_command_answers_to_h(words):
-    assert invoke(*words, "-h").output.startswith("Usage:")
+    assert call(*words, "-h").startswith("Usage:")
+
+
+def test_help_lists_commands_under_headings_one_line_each(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = invoke("-h").output.splitlines()
+    heads = [line.removesuffix(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert heads == ["Options", *GROUPS]
+    first = lines.index(f"{heads[1]}:")
+    listed = [re.fullmatch(r"  ([a-z-]+) +[A-Z].*\.", line) for line in lines[first:] if line.startswith("  ")]
+    assert all(listed)  # no summary goes on in a second line
+    assert [line[1] for line in listed if line] == list(COMMANDS)
+    assert max(map(len, lines)) <= 80
+    assert list(COMMANDS)[:4] == ["evaluate", "report", "threshold", "compare"]
 
 
 def test_options_of_evaluate_are_grouped_and_say_what_is_allowed():
-    text = invoke("evaluate", "-h").output
+    text = call("evaluate", "-h")
     heads = re.findall(r"^(\w[\w ]+):$", text, flags=re.MULTILINE)
     assert heads == ["Arguments", "What is judged", "Budgets", "Intervals", "Further tables", "Options", "Output"]
     told = " ".join(text.split())
     for words in ("selection, latency, energy", "mj_gpu", "error, or worst", "console, csv, markdown", "jetson-agx"):
         assert words in told
-    built = " ".join(invoke("build", "-h").output.split())
+    built = " ".join(call("build", "-h").split())
     for words in ("receding-horizon", "Pedestrian", "monocular", "profile-320", "probabilities, raw or none"):
         assert words in built
 
@@ -126,27 +137,31 @@ def test_options_of_evaluate_are_grouped_and_say_what_is_allowed():
         (("evaluate", "v.csv", "--budget", ""), ["selection", "latency", "energy", "money"]),
     ],
 )
-def test_a_shell_completes_commands_options_and_values(words, offered):
-    told = {"_DEEPVAL_COMPLETE": "complete_bash", "COMP_WORDS": f"deepval {' '.join(words)}", "COMP_CWORD": len(words)}
-    done = CliRunner().invoke(app, [], prog_name="deepval", env={k: str(v) for k, v in told.items()})
-    assert done.output.split() == offered
+def test_a_shell_completes_commands_options_and_values(words, offered, monkeypatch):
+    line = {"_DEEPVAL_COMPLETE": "complete_bash", "COMP_WORDS": f"deepval {' '.join(words)}", "COMP_CWORD": len(words)}
+    for name, text in line.items():
+        monkeypatch.setenv(name, str(text))
+    assert run().out.split() == offered
 
 
 def test_the_version_costs_next_to_nothing():
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     code = "import sys; sys.argv = ['deepval', '--version']; from deepval.cli import main; main(); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_process(code, program=PYTHON)
+    assert done.code == 0, done.err
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     # What takes time is not loaded: no measure of the machine.
-    assert not {"typer", "click", "numpy", "rich", "pydantic"} & set(done.stdout.split())
+    assert not {"typer", "click", "numpy", "rich", "pydantic"} & set(done.out.split())
     print(f"{after.ru_utime - before.ru_utime:.3f} s CPU")
 
 
 def test_exchanged_files_are_recognised(folder):
-    swapped = invoke("evaluate", folder / "mine.csv", "-s", folder / "values.csv")
-    assert "this looks like scores: it has input, score. Are values and scores exchanged?" in str(swapped.exception)
-    twice = invoke("evaluate", folder / "values.csv", "-s", folder / "values.csv")
-    assert "this looks like values: it has unit, input, loss_cheap" in str(twice.exception)
+    assert "this looks like scores: it has input, score. Are values and scores exchanged?" in refusal(
+        "evaluate", folder / "mine.csv", "-s", folder / "values.csv"
+    )
+    assert "this looks like values: it has unit, input, loss_cheap" in refusal(
+        "evaluate", folder / "values.csv", "-s", folder / "values.csv"
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,14 +177,14 @@ def test_exchanged_files_are_recognised(folder):
 def test_other_separators_and_decimal_commas_are_named(folder, tmp_path, text, sentence):
     path = tmp_path / "other.csv"
     path.write_text(text)
-    assert sentence in str(judged(folder, "-s", path).exception)
+    assert sentence in refusal(*judging(folder, "-s", path))
 
 
 @pytest.mark.parametrize(
     ("words", "place", "kept"),
     [
         (("evaluate", "v.csv"), "deepval.cli.options.read_evaluation_data", AFTER_STOP_ELSEWHERE),
-        (("analyse", "signs", "cell"), "deepval.cli.analysing.shown.gathered", AFTER_STOP_ELSEWHERE),
+        (("analyse", "signs", "cell"), "deepval.cli.analysis_options.gathered", AFTER_STOP_ELSEWHERE),
         (("build", "--out", "x"), "deepval.cli.build_cells.sources.synthetic", AFTER_STOP["build"]),
     ],
 )
@@ -177,9 +192,9 @@ def test_a_stop_says_what_is_kept_and_how_to_go_on(words, place, kept, monkeypat
     monkeypatch.chdir(tmp_path)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs tests in the background ignores it
     monkeypatch.setattr(place, lambda *_, **__: signal.raise_signal(signal.SIGINT))
-    done = invoke(*words)
-    assert done.exit_code == 130
-    assert done.stderr == f"\ndeepval: stopped. {kept}\n"
+    done = run(*words)
+    assert done.code == 130
+    assert done.err == f"\ndeepval: stopped. {kept}\n"
 
 
 @pytest.fixture(scope="module")
@@ -195,28 +210,27 @@ def crowd(folder):
 
 
 def test_a_long_result_is_summarised_and_all_of_it_is_printed_on_request(crowd, tmp_path):
-    done = invoke(*crowd, "--out", tmp_path / "result.json")
-    whole = invoke(*crowd, "--all")
-    assert done.exit_code == whole.exit_code == 0, done.output
+    done = call(*crowd, "--out", tmp_path / "result.json")
+    whole = call(*crowd, "--all")
     result = deepval.Result.load(tmp_path / "result.json")
     assert len(result.rows) == 4 * (70 + 3)
-    words = " ".join(done.output.split())
+    words = " ".join(done.split())
     assert "This is a summary with 116 of 572 rows" in words  # 4 x (10 + 3 + 3) verdicts, 4 x (10 + 3) gaps
     assert "--all prints every row" in words
-    assert "This is a summary" not in whole.output
+    assert "This is a summary" not in whole
     at = [row for row in result.rows if row.budget.label == "selection 20%"]
     entered = sorted((row for row in at if row.verdict), key=lambda row: row.gain or 0.0)
     for row in (*entered[:3], *entered[-10:]):
-        assert re.search(rf"(?m)^ *(selection 20%)? +{row.allocator} .*{row.verdict}", done.output)
+        assert re.search(rf"(?m)^ *(selection 20%)? +{row.allocator} .*{row.verdict}", done)
     counts = words.partition("selection 20%, against random: ")[2].partition(". selection 30%")[0]
     for verdict in {row.verdict for row in entered}:
         assert f"{sum(row.verdict == verdict for row in entered)} {verdict}" in counts
     for row in result.rows:
-        assert row.allocator in whole.output
-    assert len(done.output.splitlines()) < 250 < 572 < len(whole.output.splitlines())
+        assert row.allocator in whole
+    assert len(done.splitlines()) < 250 < 572 < len(whole.splitlines())
 
 
 def test_a_long_result_in_files_and_as_csv_or_json_has_every_row(crowd):
-    table = invoke(*crowd, "--format", "csv").output
+    table = call(*crowd, "--format", "csv")
     assert len(table.splitlines()) == 1 + 4 * (70 + 3)
-    assert len(json.loads(invoke(*crowd, "--json").output)["rows"]) == 4 * (70 + 3)
+    assert len(json.loads(call(*crowd, "--json"))["rows"]) == 4 * (70 + 3)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import onnx_models
+from commands import run
 from deepval.cells.build import built
 from deepval.cells.folder import read_cell
 from deepval.cells.sources import ModeFile, from_files
@@ -18,7 +19,6 @@ from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import image_points_px
 from deepval.perception.placing.reference_geometry import oracle_cuboids
 from deepval.perception.reported.detections import DONE, Detections
-from protocol_worlds import run
 from shared import shared_data
 
 HALF_TURN = [np.cos(0.25), 0.0, 0.0, np.sin(0.25)]

@@ -12,6 +12,7 @@ import pytest
 
 import external_worlds
 import protocol_worlds
+from commands import run
 from deepval.allocators import read_allocator
 from deepval.allocators.allocator import file_text
 from deepval.cells.fitting import fit_on, refit
@@ -22,7 +23,6 @@ from deepval.results import Result
 from mutated_files import result_content, show_frames, show_quickly, show_result, try_mutations
 from odd_files import drive_subjects, table_subjects, trials
 from pages import write_cells
-from protocol_worlds import run
 
 
 def test_results(tmp_path):

@@ -5,7 +5,6 @@ import io
 import json
 import os
 import socket
-import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import PYTHON, run_process
 from deepval.errors import LONGEST, InputError, InputWarning, one_line, reason
 from deepval.files import canonical, reading
 from deepval.files.reading import formed, formed_file
@@ -120,9 +120,9 @@ print(reading.is_file({str(closed / "file")!r}))
     for folder in (tmp_path, *tmp_path.parents):
         if folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
             folder.chmod(folder.stat().st_mode | 0o011)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == [
+    done = run_process(script, program=PYTHON)
+    assert done.err == ""
+    assert done.out.splitlines() == [
         *["Permission denied."] * 3,
         f"{tmp_path} may not be written to.",
         f"{tmp_path} may not be written to.",
@@ -306,6 +306,7 @@ DIRECT = {
     "files/reading.py", "files/writing.py", "files/canonical.py",
     # The package's own files, those of the system's devices, and what a child process of ours says.
     "report/html/__init__.py", "report/study.py", "protocol/keeping.py", "metering/energy.py",
+    "metering/timing.py",
     "protocol/submission_child.py", "protocol/submissions.py", "paper/comparing.py", "tables/costs.py",
     "tables/parts.py",
 }  # fmt: skip

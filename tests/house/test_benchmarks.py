@@ -1,12 +1,12 @@
 """Every benchmark runs at a tiny size and returns figures; the table is printed and misses are reported."""
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from commands import run_process
 from project import ROOT
 
 FOLDER = ROOT / "benchmarks"
@@ -16,10 +16,9 @@ HEAD = "from figures import Figure\n\n\ndef main(*, tiny=False):\n    return "
 
 def bench(folder: Path, *words: str) -> tuple[int, str, str]:
     """Exit code of run.py, its output above the table, and the table."""
-    command = [sys.executable, str(folder / "run.py"), *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    above, head, table = done.stdout.partition("\ntask ")
-    return done.returncode, above, (head + table).lstrip()
+    done = run_process(*words, program=(sys.executable, str(folder / "run.py")))
+    above, head, table = done.out.partition("\ntask ")
+    return done.code, done.err + above, (head + table).lstrip()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deepval
+from commands import run
 from deepval.cells.build import built, cells
 from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec, specs
@@ -19,7 +20,6 @@ from deepval.engines import engine
 from deepval.systems import SYSTEMS
 from driving import Lidar
 from project import SUPPORT
-from protocol_worlds import run
 from yard import FRAMES, Follow, Yard
 
 MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).made, reader=Lidar(reach)) for reach in (5.0, 30.0))

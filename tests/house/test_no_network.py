@@ -3,13 +3,13 @@
 import platform
 import re
 import signal
-import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 import pytest
 
+from commands import run_process
 from deepval.cells import build, sources
 from deepval.cells import folder as folders
 from deepval.cli import COMMANDS
@@ -155,10 +155,8 @@ for words in {lines!r}:
 
 def test_onnx_runtime_is_imported_in_one_place():
     """Nowhere else, since its telemetry has to be switched off before."""
-    tracked = subprocess.run(
-        ["git", "ls-files", "src", "tools", "benchmarks"], cwd=ROOT, capture_output=True, text=True
-    )
-    files = [ROOT / name for name in tracked.stdout.split() if name.endswith(".py")]
+    tracked = run_process("ls-files", "src", "tools", "benchmarks", program=("git",), cwd=ROOT)
+    files = [ROOT / name for name in tracked.out.split() if name.endswith(".py")]
     assert files
     direct = re.compile(r"^\s*(?:import|from) onnxruntime|import_module\(.onnxruntime", re.MULTILINE)
     assert [path.name for path in files if direct.search(path.read_text(encoding="utf-8"))] == []

@@ -2,13 +2,12 @@
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import deepval
+from commands import PYTHON, run_process
 from project import ROOT
 
 NOTEBOOK = ROOT / "docs" / "two-arrays-to-threshold.ipynb"
@@ -29,15 +28,10 @@ def executed(tmp_path_factory):
     places = {
         name: str(home) for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     }
-    done = subprocess.run(
-        [sys.executable, "-c", EXECUTE, str(NOTEBOOK), str(folder)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": path} | places,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    cells = json.loads(done.stdout)["cells"]
+    environment = os.environ | {"PYTHONPATH": path} | places
+    done = run_process(EXECUTE, NOTEBOOK, folder, program=PYTHON, env=environment)
+    assert done.code == 0, done.err[-3000:]
+    cells = json.loads(done.out)["cells"]
     return folder, [output for cell in cells if cell["cell_type"] == "code" for output in cell["outputs"]]
 
 

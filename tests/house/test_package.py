@@ -4,7 +4,6 @@ import ast
 import json
 import os
 import re
-import subprocess
 import sys
 import tomllib
 import venv
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from commands import run_process
 from project import ROOT
 
 SOURCE = ROOT / "src" / "deepval"
@@ -32,9 +32,9 @@ HEAVY = (
 
 
 def run(*command: object, **options) -> str:
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, **options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    done = run_process(program=list(map(str, command)), **options)
+    assert done.code == 0, done.out + done.err
+    return done.out
 
 
 def test_import_loads_nothing_heavy():

@@ -3,7 +3,6 @@
 import json
 import os
 import pydoc
-import subprocess
 import sys
 from html.parser import HTMLParser
 from importlib import import_module
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 import deepval
+from commands import run_process
 from deepval.display import VIEWS
 from deepval.errors import InputError
 from deepval.report.table import Table, lines_of
@@ -203,6 +203,7 @@ def test_help_shows_the_whole_flow():
 
 def test_whatever_is_passed_to_public_functions_is_taken_or_answered_by_a_sentence(tmp_path):
     path = os.pathsep.join(filter(None, (str(Path(deepval.__file__).parent.parent), os.environ.get("PYTHONPATH"))))
-    command = [sys.executable, str(SUPPORT / "odd_arguments.py"), str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": path})
-    assert json.loads(done.stdout) == []
+    program = sys.executable, str(SUPPORT / "odd_arguments.py")
+    done = run_process(tmp_path, program=program, env=os.environ | {"PYTHONPATH": path})
+    assert done.code == 0, done.err
+    assert json.loads(done.out) == []

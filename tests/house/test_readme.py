@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from commands import run_process
 from external_worlds import scenarionet
 from kitti_files import write_kitti
 from project import ROOT
@@ -70,19 +70,13 @@ def test_the_readme_runs_as_it_stands_in_a_fresh_environment(tmp_path):
         name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "VIRTUAL_ENV", "PYTHON"))
     }
     path = os.pathsep.join([str(Path(sys.base_prefix) / "bin"), "/usr/bin", "/bin"])
-    done = subprocess.run(
-        ["bash", "-c", script() + LAST],
-        cwd=folder,
-        env=inherited | {"PATH": path, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "COLUMNS": "80"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    command, module = done.stdout.splitlines()[-2:]
+    environment = inherited | {"PATH": path, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels), "COLUMNS": "80"}
+    done = run_process(script() + LAST, program=("bash", "-c"), cwd=folder, env=environment)
+    assert done.code == 0, done.out[-3000:] + done.err[-3000:]
+    command, module = done.out.splitlines()[-2:]
     assert command == str(folder / ".venv" / "bin" / "deepval")
     assert module.startswith(str(folder / ".venv"))
     for name in OUTPUTS:
         assert (folder / name).is_file(), name
     assert list((folder / "figures").glob("*.pdf"))
-    assert done.stdout.count("against random: ") >= 4
+    assert done.out.count("against random: ") >= 4

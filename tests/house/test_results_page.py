@@ -2,13 +2,13 @@
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import deepval
+from commands import run_process
 from project import ROOT
 from shared import shared_data
 
@@ -23,10 +23,8 @@ def test_one_cell_by_hand(tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-euc", block], cwd=work, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_process(block, program=("bash", "-euc"), cwd=work, env=os.environ | {"PATH": path})
+    assert done.code == 0, done.err
     result = deepval.Result.load(work / "cells" / "braking-monocular" / "result.json")
     assert {row.allocator for row in result.rows} >= {"router-recall", "lost", "random", "oracle"}
     assert len(result.provenance["units"]) == 6

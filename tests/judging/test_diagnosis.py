@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import deepval
-from deepval.cli import app
+from commands import call
 from deepval.errors import InputError
 from deepval.judging.diagnosis import diagnose
 from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
@@ -134,15 +133,14 @@ def test_the_command_tells_all_and_its_json_is_the_diagnosis(tmp_path):
     score = tmp_path / "light.csv"
     rows = [f"{i},{v}" for i, v in enumerate(scores["light"].values)]
     score.write_text("\n".join(["input,score", *rows]) + "\n")
-    words = ["diagnose", str(values), "-s", str(score), "--draws", "20", "--resolve", "0.05"]
-    text = quietly(CliRunner().invoke, app, words).stdout
+    words = ["diagnose", values, "-s", score, "--draws", "20", "--resolve", "0.05"]
+    text = quietly(call, *words)
     for question in ("budget bind?", "ties decide?", "rest?", "units are enough?", "one unit decide?"):
         assert question in text
-    content = json.loads(quietly(CliRunner().invoke, app, [*words, "--json"]).stdout)
+    content = json.loads(quietly(call, *words, "--json"))
     assert list(content)[:3] == ["inputs", "units", "affected"]
     assert content["difference"] == 0.05
     assert len(content["budgets"]) == 4
-    refused = CliRunner().invoke(app, [*words[:-1], "0"])
-    assert isinstance(refused.exception, InputError)
-    bare = quietly(CliRunner().invoke, app, ["diagnose", str(values), "--draws", "20"])
-    assert "Does the budget bind?" in bare.stdout
+    with pytest.raises(InputError):
+        call(*words[:-1], "0")
+    assert "Does the budget bind?" in quietly(call, "diagnose", values, "--draws", "20")

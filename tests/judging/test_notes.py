@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
-from typer.testing import CliRunner
 
 import deepval
+from commands import call
 from deepval.allocators.allocator import FORMAT, VERSION
-from deepval.cli import app
 from deepval.judging import notes
 from deepval.report import FORMS, html
 from deepval.tables.scores import Fit, Scores
@@ -171,23 +170,18 @@ def test_judged_units_of_the_fit_are_noted():
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 def test_the_units_of_a_fit_are_read_from_the_allocator_beside_the_cell(tmp_path):
     cell = build_cells(tmp_path, systems=("braking",)) / "braking-monocular"
-    runner = CliRunner()
     (cell / "scores").mkdir()
-    score = ["score", str(cell), "ego-speed", "--units", "all", "--out", str(cell / "scores" / "mine.csv")]
-    assert runner.invoke(app, score).exit_code == 0
+    call("score", cell, "ego-speed", "--units", "all", "--out", cell / "scores" / "mine.csv")
     lines = (cell / "scores" / "mine.csv").read_text().splitlines()  # as files were before they stated their fit
     (cell / "scores" / "mine.csv").write_text("".join(",".join(line.split(",")[:2]) + "\n" for line in lines))
     (cell / "allocators").mkdir()
     content = {"format": FORMAT, "version": VERSION, "training": {"units": ["scene-00", "scene-01"]}}
     (cell / "allocators" / "mine.json").write_text(json.dumps(content))
-    done = runner.invoke(app, ["evaluate", str(cell), "--units", "all", "--draws", "0", "--json"])
-    assert done.exit_code == 0, done.output
-    assert any(
-        note.startswith("mine was fitted on 2 of the judged units") for note in json.loads(done.stdout)["warnings"]
-    )
+    done = call("evaluate", cell, "--units", "all", "--draws", "0", "--json")
+    assert any(note.startswith("mine was fitted on 2 of the judged units") for note in json.loads(done)["warnings"])
     (cell / "allocators" / "mine.json").write_text("{}")
-    done = runner.invoke(app, ["evaluate", str(cell), "--units", "all", "--draws", "0", "--json"])
-    assert not any("fitted on" in note for note in json.loads(done.stdout)["warnings"])
+    done = call("evaluate", cell, "--units", "all", "--draws", "0", "--json")
+    assert not any("fitted on" in note for note in json.loads(done)["warnings"])
 
 
 def costs_with(mode=None, allocator=None) -> dict:

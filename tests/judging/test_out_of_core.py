@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deepval
+from commands import run
 from deepval.errors import InputError
 from deepval.judging import kernel, out_of_core
 from deepval.judging import sieve as sieves
@@ -19,7 +20,6 @@ from deepval.judging.ties import inclusion
 from deepval.tables import joining, keys, parts, scanned
 from deepval.tables import parts as memory
 from deepval.tables.joining import Spill
-from protocol_worlds import run
 from worlds import COSTS, quietly
 
 INPUTS = 700

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 import deepval
-from deepval.cli import app
+from commands import call
 from deepval.errors import InputError, InputWarning
 from deepval.judging.comparison import checked, compare
 from deepval.judging.draws import child_seeds
@@ -265,11 +264,7 @@ def files(folder, rng, *, units=UNITS, name="values"):
 
 
 def compared(*words):
-    asked = ["compare", *map(str, words), "--json", "--draws", "40", "--alpha", "0.3"]
-    done = quietly(CliRunner().invoke, app, asked)
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return json.loads(done.stdout)
+    return json.loads(quietly(call, "compare", *words, "--json", "--draws", "40", "--alpha", "0.3"))
 
 
 def test_the_command_compares_over_files_in_any_order(tmp_path):

@@ -131,7 +131,7 @@ def test_names_that_have_no_curve_are_refused():
 def test_the_commands_tell_of_whole_curves(tmp_path, capsys):
     import json
 
-    from deepval.cli import app
+    from commands import call
 
     rng = np.random.default_rng(2)
     values = tmp_path / "values.csv"
@@ -143,10 +143,10 @@ def test_the_commands_tell_of_whole_curves(tmp_path, capsys):
         rows = [f"q{i},{rng.random():.6f}" for i in range(40)]
         (tmp_path / f"{name}.csv").write_text("\n".join(["input,score", *rows]) + "\n")
     few = ("--alpha", "0.5", "--draws", "20", "--json")
-    app(["evaluate", str(values), "-s", *files, *few, "--apgr"], standalone_mode=False)
+    call("evaluate", values, "-s", *files, *few, "--apgr")
     told = json.loads(capsys.readouterr().out)
     assert [row["allocator"] for row in told["recovery"]] == ["one", "two", "oracle"]
-    app(["compare", str(values), *files, *few, "--of", "area"], standalone_mode=False)
+    call("compare", values, *files, *few, "--of", "area")
     area = json.loads(capsys.readouterr().out)
     assert (area["candidate"], area["baseline"]) == ("one", "two")
     assert area["lo"] <= area["difference"] <= area["hi"]

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import deepval
-from deepval.cli import app
+from commands import call, refusal
 from deepval.errors import InputError, InputWarning
 from deepval.judging.comparison import POLICIES as CONTENDERS
 from deepval.judging.deployment import deployment
@@ -250,10 +249,6 @@ def test_what_a_router_cannot_do_is_said(make, told):
         make()
 
 
-def command(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """The tied world as a values file and scores, plain and per mode."""
@@ -274,17 +269,16 @@ def files(tmp_path_factory):
 def test_the_command_writes_the_router_that_is_judged(files, policy, tmp_path):
     folder, score, unit = files
     scores = folder / "values.csv", "-s", folder / "mine.csv", "--alpha", 0.3, "--calibrate", "u0,u1,u2", "--draws", 40
-    said = command("threshold", *scores, "--units", "u3,u4", "--policy", policy, "--out", tmp_path / "r.json")
-    assert said.exit_code == 0, said.output
-    assert f"mine under {policy} answers cheap or full" in said.output
+    said = call("threshold", *scores, "--units", "u3,u4", "--policy", policy, "--out", tmp_path / "r.json")
+    assert f"mine under {policy} answers cheap or full" in said
     router = deepval.Router.load(tmp_path / "r.json")
-    judged = json.loads(command("evaluate", *scores, "--units", "u3,u4", "--thresholds", "--json").output)
+    judged = json.loads(call("evaluate", *scores, "--units", "u3,u4", "--thresholds", "--json"))
     (row,) = [row for row in judged["streams"] if row["policy"] == policy.replace("-", " ")]
     made = deepval.Router.from_scores(score[unit < 3], 0.3, policy=policy, parameter=row["parameter"])
     plain = [deepval.Router(None, each.policy).routing for each in (router, made)]
     assert file_text(plain[0]) == file_text(plain[1])
     assert router.routing.about["calibration_units"] == ["u0", "u1", "u2"]
-    printed = json.loads(command("threshold", *scores, "--units", "u3,u4", "--json").output)["threshold"]
+    printed = json.loads(call("threshold", *scores, "--units", "u3,u4", "--json"))["threshold"]
     (in_result,) = judged["thresholds"]
     same = ("threshold", "tie_acceptance", "tied", "target_rate", "calibration_inputs", "calibrated_on", "draws")
     assert [printed[name] for name in same] == [in_result[name] for name in same]
@@ -382,8 +376,7 @@ def test_the_command_refuses_what_it_cannot_do(files, tmp_path):
         (("-s", mine, "--budget", "latency"), "needs costs"),
         (("-s", mine, "--calibrate", "u9"), "Named units must be in the table"),
     ):
-        refused = command("threshold", values, *words, "--out", tmp_path / "r.json")
-        assert told in str(refused.exception), refused.output
+        assert told in refusal("threshold", values, *words, "--out", tmp_path / "r.json")
         assert not (tmp_path / "r.json").exists()
 
 

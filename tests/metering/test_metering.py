@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
+from commands import call, refusal
 from deepval import InputError, read_costs
-from deepval.cli import app, fit_allocators
+from deepval.cli import fit_allocators
 from deepval.errors import InputWarning
 from deepval.metering import cost_cards as cards_module
 from deepval.metering.cost_cards import CostCard, Meter, add_cards, measured_cards, write_entries
@@ -626,16 +626,15 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
         return target, {"preprocess": np.sqrt, "inference": np.sum}, np.ones((8, 3))
 
     monkeypatch.setattr(fit_allocators, "stages_of", stages_of)
-    words = ["profile", "here", "gate-ridge", "--out", str(path), "--seconds", "0.05", "--batch", "4"]
-    done = CliRunner().invoke(app, [*words, "--tolerance", "0.9"])
-    assert done.exit_code == 0, done.output
+    words = ["profile", "here", "gate-ridge", "--out", path, "--seconds", "0.05", "--batch", "4"]
+    printed = call(*words, "--tolerance", "0.9")
     assert asked == [("gate-ridge", Path("here"))]
-    assert "gate-ridge (single): " in done.stdout
-    assert "gate-ridge-batched (batched 4): " in done.stdout
-    assert "energy: not asked for" in done.stdout
-    again = CliRunner().invoke(app, [*words, "--json"])
+    assert "gate-ridge (single): " in printed
+    assert "gate-ridge-batched (batched 4): " in printed
+    assert "energy: not asked for" in printed
+    again = call(*words, "--json")
     costs = read_costs(path)
-    for name, entry in json.loads(again.stdout).items():
+    for name, entry in json.loads(again).items():
         assert costs.of_allocator(name, "ms") == entry["ms"] > 0
         assert entry["preprocess_ms"] <= entry["p95_ms"]
     assert costs.served == {"gate-ridge": "single", "gate-ridge-batched": "batched"}
@@ -643,18 +642,15 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
 
 def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
     path = tmp_path / "costs.toml"
-    unknown = CliRunner().invoke(app, ["profile", str(tmp_path), "nobody", "--out", str(path)])
-    assert "found 'nobody'" in str(unknown.exception)
+    assert "found 'nobody'" in refusal("profile", tmp_path, "nobody", "--out", path)
 
     def none() -> tuple[Rail, ...]:
         return rails(tmp_path)
 
     monkeypatch.setattr(cards_module, "rails", none)
     monkeypatch.setattr(fit_allocators, "stages_of", lambda *_: ("mine", {"all": abs}, [1]))
-    closed = CliRunner().invoke(app, ["profile", "here", "mine", "--out", str(path), "--energy"])
-    assert "this machine shows none" in str(closed.exception)
+    assert "this machine shows none" in refusal("profile", "here", "mine", "--out", path, "--energy")
     assert not path.exists()
     path.write_text("[[")
     monkeypatch.setattr(fit_allocators, "measured_cards", None)
-    broken = CliRunner().invoke(app, ["profile", "here", "mine", "--out", str(path)])
-    assert f"{path}: must be a TOML file; " in str(broken.exception)
+    assert f"{path}: must be a TOML file; " in refusal("profile", "here", "mine", "--out", path)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from commands import run
 from deepval.cells.build import cells
 from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec
@@ -18,7 +19,6 @@ from deepval.systems.learned import learned_planners
 from deepval.tables.columns import positions
 from driving import Lidar
 from learned_worlds import AHEAD, FRAMES, Roads, fan, small_weights
-from protocol_worlds import run
 
 MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).made, reader=Lidar(reach)) for reach in (5.0, 500.0))
 NAMES = ("braking", "planner-ade-unverified", "planner-self-ade-unverified")

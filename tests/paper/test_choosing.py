@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from choosing_worlds import made_cell, made_scores, paper_cells, random_cell
+from commands import call
 from deepval.cells.evaluation_data import openings
 from deepval.cells.folder import read_cell
-from deepval.cli import app
 from deepval.errors import InputError
 from deepval.judging.draws import seeds_by_units
 from deepval.paper import analyses
@@ -266,20 +266,20 @@ def test_commands_tell_rows_and_count_the_look(folder, capsys):
     cell = read_cell(folder / "braking-monocular")
     before = openings(cell.folder, cell.id)
     words = [str(folder), "-a", "gate-ridge", "--loss", "E1", "--alpha", "0.2", "--json"]
-    app(["analyse", "perception-ranking", *words], standalone_mode=False)
+    call("analyse", "perception-ranking", *words)
     ranking = json.loads(capsys.readouterr().out)
     assert [(row["pool"], row["loss"], row["alpha"]) for row in ranking] == [
         (pool, "E1", 0.2) for pool in ("target-free", "learned", "diagnostics")
     ]
-    app(["analyse", "selection-regret", *words, "--draws", "20"], standalone_mode=False)
+    call("analyse", "selection-regret", *words, "--draws", "20")
     regret = json.loads(capsys.readouterr().out)
     assert [(row["cell"], row["pool"]) for row in regret] == [
         (cell, pool) for pool in ("target-free", "learned") for cell in (None, "braking-monocular")
     ]
     assert openings(cell.folder, cell.id) == before + 2
-    app(["analyse", "selection-regret", str(folder), "--loss", "E1", "--draws", "20"], standalone_mode=False)
+    call("analyse", "selection-regret", folder, "--loss", "E1", "--draws", "20")
     told = capsys.readouterr().out
     assert "Selection regret: what choosing by perception gain costs" in told
     assert "What each objective chooses at 20%, cell by cell" in told
     with pytest.raises(InputError, match="A perception loss must be one of E1"):
-        app(["analyse", "selection-regret", str(folder), "--loss", "E9"], standalone_mode=False)
+        call("analyse", "selection-regret", folder, "--loss", "E9")

@@ -9,19 +9,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from commands import call
 from deepval.cells.evaluation_data import EvaluationData
 from deepval.cells.spec import units_of
-from deepval.cli import app
 from deepval.errors import InputError
 from deepval.paper.analyses import agreement, composition, consumers, optima, signs, ties
 from small_cells import build_cells, read_cells
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
 SYSTEMS = ("braking", "receding-horizon")
-
-
-def run(*words: object) -> None:
-    app(["analyse", *map(str, words)], standalone_mode=False)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +134,7 @@ def test_composition_is_that_of_a_loop_over_terms(cells, units):
 
 def test_ties_are_those_of_a_sorted_list(cells, folder, capsys):
     cell = cells["braking-monocular"]
-    app(["score", str(cell.folder), "ego-speed"], standalone_mode=False)
+    call("score", cell.folder, "ego-speed")
     beside = list(EvaluationData(cell.folder, cell.table, cell).scores({}).values())
     with pytest.raises(InputError, match="ego-speed has none for 80 of 160: look at --units test"):
         ties.rows({"one": cell}, scores={"one": beside})
@@ -156,16 +152,16 @@ def test_ties_are_those_of_a_sorted_list(cells, folder, capsys):
         assert row.cut == pytest.approx(cut)
         assert row.share == (0 if k - above == tied else (k - above) / k)
     capsys.readouterr()
-    run("ties", cell.folder, "--scores", "--alpha", "0.25", "--units", "test", "--json")
+    call("analyse", "ties", cell.folder, "--scores", "--alpha", "0.25", "--units", "test", "--json")
     told = json.loads(capsys.readouterr().out)
     assert [(row["ranking"], row["share"]) for row in told] == [(r.ranking, r.share) for r in rows if r.alpha == 0.25]
 
 
 @pytest.mark.parametrize("name", ["signs", "composition", "ties", "agreement"])
 def test_commands_tell_all_cells_of_a_folder(name, folder, cells, capsys):
-    run(name, folder, "--json")
+    call("analyse", name, folder, "--json")
     assert {row["cell"] for row in json.loads(capsys.readouterr().out)} == set(cells)
-    run(name, folder)
+    call("analyse", name, folder)
     assert "braking-oracle" in capsys.readouterr().out
 
 

@@ -5,9 +5,10 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from test_options import UNITS, files, run
+from test_options import UNITS, files
 from test_options import build as build_command
 
+from commands import call
 from deepval.cells import folder
 from deepval.cells.build import built
 from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
@@ -153,11 +154,11 @@ def test_folders_and_specifications_give_the_same_rows(wanted, tmp_path, capsys)
     read = {spec.system: folder.read_cell(tmp_path / spec.system) for spec in wanted}
     assert external_track([planner_cell(cell, name) for name, cell in read.items()]) == from_specs
     assert all(np.isfinite(column).all() for column in read["wide"].evidence.kept.values())
-    run("analyse", "external", *(tmp_path / name for name in read), "--json")
+    call("analyse", "external", *(tmp_path / name for name in read), "--json")
     told = json.loads(capsys.readouterr().out)
     assert [row["affected"] for row in told["losses"]] == [row.affected for row in from_specs.losses]
     assert told["viability"][3]["mean_loss"] == from_specs.viability[3].mean_loss
-    run("analyse", "external", *(tmp_path / name for name in read))
+    call("analyse", "external", *(tmp_path / name for name in read))
     printed = capsys.readouterr().out
     assert all(words in printed for words in ("Oracle@20", "Agreement of planners", "Viability", "all units (3)"))
 
@@ -175,21 +176,21 @@ def test_viability_from_a_folder_is_that_from_the_truth(wanted):
 def test_a_cell_without_a_planner_is_a_sentence(files):
     cell = build_command("cells")
     with pytest.raises(InputError, match="must be a cell of a published planner, whose loss has the terms collision"):
-        run("analyse", "external", cell)
+        call("analyse", "external", cell)
 
 
 def test_count_matched_thresholds_from_the_command_line(files, capsys):
     words = ("build", *UNITS, "--out", "cells", "--count-matched")
-    run(*words)
+    call(*words)
     cell = folder.read_cell("cells/braking-monocular")
     small, large = cell.spec.modes
     assert (small.threshold, large.threshold > 0.25) == (0.25, True)
     assert f"counts match at a threshold of {large.threshold:g} (" in capsys.readouterr().err
     with pytest.raises(InputError, match="--count-matched chooses the threshold of yolov8s-640: give --threshold only"):
-        run(*words, "--threshold", "0.3")
+        call(*words, "--threshold", "0.3")
     two = ",".join(cell.spec.units[:2])
     with pytest.raises(InputError, match="counts are matched on training units; 2 units are too few for a split"):
-        run("build", "--units", two, "--out", "two", "--count-matched")
+        call("build", "--units", two, "--out", "two", "--count-matched")
 
 
 @pytest.mark.shared

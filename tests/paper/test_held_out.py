@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deepval
-from deepval.cli import app
+from commands import call
 from deepval.errors import InputError
 from deepval.paper import analyses
 from deepval.paper.analyses import benefit_harm, held_out
@@ -204,10 +204,10 @@ def test_commands_take_saved_results(name, results, tmp_path, capsys):
     for cell, result in results.items():
         result.save(tmp_path / f"{cell}.json", samples=True)
     paths = [str(tmp_path / f"{cell}.json") for cell in results]
-    app(["analyse", name, *paths, "--json"], standalone_mode=False)
+    call("analyse", name, *paths, "--json")
     found = json.loads(capsys.readouterr().out)
     module = {"held-out": held_out, "benefit-harm": benefit_harm}[name]
     rows = module.rows({path: result for path, result in zip(paths, results.values(), strict=True)})
     assert found == json.loads(json.dumps([asdict(row) for row in rows]))
-    app(["analyse", name, *paths], standalone_mode=False)
+    call("analyse", name, *paths)
     assert module.table(rows).title in capsys.readouterr().out

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import deepval
+from commands import call
 from deepval.allocators import RowRecipe
 from deepval.cells import label_fits
 from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.label_fits import GAINS, LABELS, PUBLISHED, VALUE, Label, judged_on_labels, recipe_and_label, taught
-from deepval.cli import app
 from deepval.errors import InputError, InputWarning
 from deepval.judging.draws import make_draws, seeds_by_units
 from deepval.paper.analyses import contrasts, objective_swap, published_objectives, target_transforms
@@ -247,7 +247,7 @@ def test_commands_fit_judge_and_count_their_look(name, recipe, pairs, built, cap
     cell = deepval.cells.folder.read_cell(built)
     before = openings(built, cell.id)
     words = ["analyse", name, str(built), "-a", recipe, "--alpha", "0.2", "--draws", "20"]
-    app([*words, "--json"], standalone_mode=False)
+    call(*words, "--json")
     rows = json.loads(capsys.readouterr().out)
     assert [(row["cell"], row["recipe"]) for row in rows] == pairs * [
         ("all cells", recipe),
@@ -267,7 +267,7 @@ def test_commands_fit_judge_and_count_their_look(name, recipe, pairs, built, cap
 def test_bad_options_are_refused_before_any_fit(words, sentence, built):
     name, *rest = words
     with pytest.raises(InputError, match=sentence):
-        app(["analyse", name, str(built), *rest], standalone_mode=False)
+        call("analyse", name, built, *rest)
 
 
 def test_a_label_without_another_form_is_a_label_of_regressors():

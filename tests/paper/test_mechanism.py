@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from commands import call
 from deepval.cells.sources import located
 from deepval.cells.unit import objects_by_mode, unit_data
-from deepval.cli import app
 from deepval.errors import InputError
 from deepval.paper.analyses import lift, mechanism, viability
 from deepval.paper.analyses.mechanism import unit_reactions
@@ -203,9 +203,9 @@ def test_lift_bias_is_that_of_a_loop_over_detections(cells):
 @pytest.mark.parametrize("name", ["viability", "lift"])
 def test_commands_that_read_the_data_again(name, cells, capsys):
     folder = next(iter(cells.values())).folder
-    app(["analyse", name, str(folder), "--json"], standalone_mode=False)
+    call("analyse", name, folder, "--json")
     assert {row["cell"] for row in json.loads(capsys.readouterr().out)} == {folder.name}
-    app(["analyse", name, str(folder)], standalone_mode=False)
+    call("analyse", name, folder)
     assert folder.name in capsys.readouterr().out
 
 
@@ -214,12 +214,9 @@ def test_data_on_disk_are_read_again_and_must_be_the_same(tmp_path, monkeypatch,
     write_kitti(tmp_path)
     modes = ("--mode", "small=small.parquet", "--mode", "large=large.parquet")
     at = ("--root", "kitti_tracking", *modes)
-    app(
-        ["build", "--dataset", "kitti", *at, "--threshold", "small=0.3", "--set", "hard_mps2=7", "--out", "out"],
-        standalone_mode=False,
-    )
+    call("build", "--dataset", "kitti", *at, "--threshold", "small=0.3", "--set", "hard_mps2=7", "--out", "out")
     capsys.readouterr()
-    app(["analyse", "mechanism", "out", *at, "--json"], standalone_mode=False)
+    call("analyse", "mechanism", "out", *at, "--json")
     rows = json.loads(capsys.readouterr().out)
     assert any(row["detections"] is not None for row in rows)
     swapped = ("--root", "kitti_tracking", "--mode", "small=large.parquet", "--mode", "large=small.parquet")
@@ -229,5 +226,5 @@ def test_data_on_disk_are_read_again_and_must_be_the_same(tmp_path, monkeypatch,
         (modes, "give --root, the folder of its files, too"),
     ]:
         with pytest.raises(InputError) as told:
-            app(["analyse", "mechanism", "out", *words], standalone_mode=False)
+            call("analyse", "mechanism", "out", *words)
         assert sentence in str(told.value)

@@ -5,24 +5,26 @@ import errno
 import json
 import os
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 
 import pytest
 
+from commands import call
 from deepval.allocators.row_allocator import RowRecipe
 from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on
 from deepval.cells.sources import SearchFolders, read_specification
-from deepval.cli import app
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
 from deepval.judging.over_cells import compare_over
 from deepval.paper import analyses, comparing, parts, run, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.gaps import GapRow
+from deepval.paper.analyses.seeds import RANDOMIZED
+from deepval.paper.analysis import ANALYSES, analysis
 from deepval.paper.comparing import Figure, laid_beside, published
 from deepval.paper.findings import KnownRows, findings
-from deepval.paper.registry import ANALYSES, SEEDED
 from deepval.protocol import keeping as digests
 from deepval.protocol.gathering import gathered, meant
 from deepval.protocol.keeping import REFUSED
@@ -226,7 +228,7 @@ def test_the_paper_s_figures_are_whole_and_of_analyses_and_cells_that_exist():
     assert min(f.value for f in traj if f.table == "sign variation") == 0.434
     held = [f for f in figures if f.table == "held-out tables"]
     assert sum(f.verdict == "better" for f in held if f.dataset == "kitti") == 12
-    assert {f.analysis for f in figures if f.table == "sign variation"} <= {each.name for each in ANALYSES}
+    assert {f.analysis for f in figures if f.table == "sign variation"} <= set(ANALYSES)
 
 
 def test_an_analysis_can_be_called(whole):
@@ -238,10 +240,9 @@ def test_an_analysis_can_be_called(whole):
 
 def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, monkeypatch):
     done, folder = whole
-    monkeypatch.setattr("deepval.paper.registry.ANALYSES", ANALYSES[:2])
     monkeypatch.setattr(run, "ANALYSES", ANALYSES[:2])
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
-    app(list(map(str, words)), standalone_mode=False)
+    call(*words)
     told = capsys.readouterr().out
     assert "2 cells, 2 analyses, 0 figures beside the paper's" in told
     for at in done.cells:
@@ -252,19 +253,19 @@ def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, m
 def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
     _, folder = whole
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
-    app([*map(str, words), "--analysis", "signs", "-a", "gate-ridge"], standalone_mode=False)
+    call(*words, "--analysis", "signs", "-a", "gate-ridge")
     assert "2 cells, 1 analyses" in capsys.readouterr().out
     with pytest.raises(InputError, match=r"--analysis must be one of signs, .*; found 'sings'"):
-        app([*map(str, words), "--analysis", "sings"], standalone_mode=False)
+        call(*words, "--analysis", "sings")
     with pytest.raises(InputError, match=r"--allocator must be one of gate-ridge, .*; found 'gate'"):
-        app([*map(str, words), "-a", "gate"], standalone_mode=False)
+        call(*words, "-a", "gate")
 
 
 def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
     some = replace(whole[0].cells[0], recipes=("gate-gbm", "router-gbm-value"))
-    for cell, recipes in ((some, ("gate-gbm", "router-gbm-value")), (replace(some, recipes=None), SEEDED)):
-        assert run._analysis(run.Job("seeds", (cell,))).settings["recipes"] == recipes
-    assert run._analysis(run.Job("signs", (some,))).settings == {}
+    for cell, recipes in ((some, ("gate-gbm", "router-gbm-value")), (replace(some, recipes=None), RANDOMIZED)):
+        assert run._settings(run.Job("seeds", (cell,)))["recipes"] == recipes
+    assert "recipes" not in run._settings(run.Job("signs", (some,)))
 
 
 def write_plan(path: Path, *comparisons: dict[str, object]) -> Path:
@@ -288,9 +289,9 @@ def test_a_registered_plan_is_followed_and_told(whole, specification, tmp_path, 
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path / "out", "--workers", "1"]
     words = [*map(str, words), *(f"--analysis={name}" for name in CHOSEN), "-a", "gate-ridge", "--plan", str(plan)]
     with pytest.raises(InputError, match="must be registered as it is before it is followed"):
-        app(words, standalone_mode=False)
+        call(*words)
     register(plan, dict.fromkeys(ids, 0))
-    app(words, standalone_mode=False)
+    call(*words)
     capsys.readouterr()
     told = json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["plan"]
     results = {at.cell.id: at.part("results") for at in done.cells}
@@ -322,13 +323,13 @@ def test_what_rests_on_the_same_fits_is_made_together_and_the_long_jobs_come_fir
 
 def test_analyses_take_specifications_and_say_what_a_track_lacks(whole, specification, tmp_path, capsys):
     _, folder = whole
-    app(["analyse", "signs", str(specification), "--work", str(folder / "work"), "--json"], standalone_mode=False)
+    call("analyse", "signs", specification, "--work", folder / "work", "--json")
     assert [row["inputs"] for row in json.loads(capsys.readouterr().out)] == [72, 72]
     viable = ["analyse", "viability", str(specification), "--work", str(folder / "work"), "--json"]
-    app(viable, standalone_mode=False)
+    call(*viable)
     assert len(json.loads(capsys.readouterr().out)) == 4
     with pytest.raises(InputError, match="none of core can be built here"):
-        app(["analyse", "signs", "core", "--data", str(tmp_path)], standalone_mode=False)
+        call("analyse", "signs", "core", "--data", tmp_path)
 
 
 def test_a_cell_is_built_once_and_again_where_it_is_damaged(whole, specification):
@@ -436,7 +437,7 @@ def test_findings_read_means_over_cells():
     """Two cells of one router: the gap is 0.3 on average, of which ranking makes two thirds."""
     budget = ("router-mlp-value", "latency", 0.2, "ms", "cascade", True)
     rows = [GapRow("a", *budget, 0.2, 0.05, 0.1, 0.05, None), GapRow("b", *budget, 0.4, 0.05, 0.3, 0.05, None)]
-    found = next(each for each in ANALYSES if each.name == "gaps").plain_records(rows)
+    found = analysis("gaps").stored(rows)
     assert [record.get("cell") for record in found] == ["a", "b", None]
     known = KnownRows({"gaps": found}, {})
     (told,) = (each.told(known) for each in findings() if each.name == "ranking makes most of the gap")
@@ -467,7 +468,7 @@ def test_a_failure_of_the_machine_stops_the_run_and_is_not_kept(failure, specifi
             raise InputError(f"x: must be a file that can be written; {error.strerror}.") from error
 
     with monkeypatch.context() as patch:
-        patch.setattr(signs, "rows", failing)
+        patch.setitem(vars(analysis("signs")), "rows", wraps(signs.rows)(failing))
         with pytest.raises((InputError, MemoryError)):
             run.run([specification], **settings)
     assert answers(tmp_path, "signs") == []
@@ -486,7 +487,7 @@ def test_what_a_machine_lacks_is_reported_and_not_kept(cause, specification, tmp
         raise InputError(sentence) from cause
 
     with monkeypatch.context() as patch:
-        patch.setattr(signs, "rows", lacking)
+        patch.setitem(vars(analysis("signs")), "rows", wraps(signs.rows)(lacking))
         outcomes = run.run([specification], **settings).outcomes
     assert [each.refused for each in outcomes["signs"].values()] == [(sentence,)]
     assert all(each.rows for each in outcomes["ties"].values())
@@ -505,7 +506,7 @@ def test_only_an_analysis_s_own_refusal_is_kept(made, tmp_path, monkeypatch):
         raise InputError("There must be three cells; found two.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(signs, "rows", refusing)
+        patch.setitem(vars(analysis("signs")), "rows", wraps(signs.rows)(refusing))
         for _ in range(2):
             (outcome,) = run.run([one_cell], **settings).outcomes["signs"].values()
             assert outcome.refused == ("There must be three cells; found two.",)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.cli import app
+from commands import call
 from deepval.paper.analyses import concentration, half_widths, wins
 from worlds import judge, table_of
 
@@ -69,7 +69,7 @@ def test_commands_take_saved_results(name, results, tmp_path, capsys):
     for cell, result in results.items():
         result.save(tmp_path / f"{cell}.json")
     paths = [str(tmp_path / f"{cell}.json") for cell in results]
-    app(["analyse", name, *paths, "--json"], standalone_mode=False)
+    call("analyse", name, *paths, "--json")
     assert json.loads(capsys.readouterr().out)
-    app(["analyse", name, *paths, "--format", "csv"], standalone_mode=False)
+    call("analyse", name, *paths, "--format", "csv")
     assert len(capsys.readouterr().out.splitlines()) > 3

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_options import run
 
+from commands import call
 from deepval.cells import sources
 from deepval.cells.build import built
 from deepval.cells.folder import read_cell
@@ -158,20 +158,20 @@ def files(tmp_path, monkeypatch):
 def test_a_cell_of_modes_without_a_file_and_its_command(files, words, geometry, recwarn):
     if geometry == "cuboids":
         with pytest.raises(InputError, match="needs 3D boxes"):
-            run(*KITTI, *words.split(), "--geometry", geometry, "--strict", "--out", "out")
+            call(*KITTI, *words.split(), "--geometry", geometry, "--strict", "--out", "out")
         return
-    run(*KITTI, *words.split(), "--geometry", geometry, "--strict", "--out", "out")
+    call(*KITTI, *words.split(), "--geometry", geometry, "--strict", "--out", "out")
     cell = read_cell(Path("out") / f"braking-{geometry}")
     assert geometry in cell.id
     assert not [str(one.message) for one in recwarn if "mode" in str(one.message)]
     command = cell.spec.command(root="kitti_tracking", files={"large": "large.parquet"}, out="again")
     assert ("--seed 3" in command) is ("--seed 3" in words)
-    run(*shlex.split(command)[1:])
+    call(*shlex.split(command)[1:])
     assert read_cell(Path("again") / f"braking-{geometry}").id == cell.id
 
 
 def test_the_reference_loses_least_and_its_evidence_is_perfect(files):
-    run(*KITTI, "--mode", "none", "--mode", "reference", "--geometry", "tracks", "--out", "out")
+    call(*KITTI, "--mode", "none", "--mode", "reference", "--geometry", "tracks", "--out", "out")
     cell = read_cell("out/braking-tracks")
     assert (cell.table.decision_values >= 0).all()
     assert cell.table.affected
@@ -198,7 +198,7 @@ def test_the_reference_loses_least_and_its_evidence_is_perfect(files):
 )
 def test_what_is_no_mode(files, words, sentence):
     with pytest.raises(InputError) as told:
-        run(*KITTI, *words.split(), "--out", "out")
+        call(*KITTI, *words.split(), "--out", "out")
     assert sentence in str(told.value)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import commands
 import deepval
 import onnx_models
 from deepval.engines import engine
@@ -295,8 +296,8 @@ def test_a_mode_that_finds_nothing_says_so(images, tmp_path, weights):
     assert result.modes[0].boxes == 0
     assert json.loads(result.manifest.read_text())["notes"] == [store.silence("blind-64", 5)]
     words = ["perceive", images, "-w", blind, "--size", 64, "--samples", 0, "-o", tmp_path / "cache"]
-    done = subprocess.run([sys.executable, "-m", "deepval.cli", *map(str, words)], capture_output=True, text=True)
-    assert (done.returncode, done.stderr.strip()) == (0, f"deepval: note: {store.silence('blind-64', 5)}")
+    done = commands.run(*words, notes=True)
+    assert (done.code, done.err.strip()) == (0, f"deepval: note: {store.silence('blind-64', 5)}")
     assert "notes" not in json.loads(run(images, tmp_path / "seen", weights).manifest.read_text())
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from commands import run
 from deepval.cells.build import cells
 from deepval.cells.fitting import score_on
 from deepval.cells.folder import read_cell, write
@@ -22,7 +23,6 @@ from deepval.systems.outcomes import viability
 from deepval.systems.system import constants, settable
 from driving import Lidar
 from learned_worlds import AHEAD, DT_S, FRAMES, Roads, fan, small_weights
-from protocol_worlds import run
 
 QUICK = TrainingSettings(width=2, steps=4, batch=2, checkpoint_every=2)
 MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).made, reader=Lidar(reach)) for reach in (5.0, 500.0))

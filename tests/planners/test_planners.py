@@ -1,7 +1,6 @@
 """IDM and PDM-Closed: what recorded runs of the published planners never exercise, by hand or against slow twins."""
 
 import itertools
-import subprocess
 import sys
 
 import numpy as np
@@ -10,6 +9,7 @@ import shapely
 from hypothesis import given
 from hypothesis import strategies as st
 
+from commands import PYTHON, run_process
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE
 from deepval.planners import routes
@@ -462,8 +462,9 @@ def test_who_lists_planners_does_not_load_shapely_and_who_plans_without_it_is_to
         "    try: planner.plans(situation(straight()), [others()])\n"
         "    except ValueError as told: print(told)\n"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    done = run_process(code, program=PYTHON)
+    assert done.code == 0, done.err
     assert (
-        said.splitlines()
+        done.out.splitlines()
         == ["Planning on a lane map needs shapely, which is not installed: pip install 'shapely>=2'."] * 2
     )

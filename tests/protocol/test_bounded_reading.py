@@ -3,12 +3,11 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from commands import PYTHON, run_process
 from deepval.errors import InputError, one_line
 from deepval.files import canonical
 from deepval.files.canonical import json_content
@@ -94,11 +93,10 @@ def test_validate_says_so_without_a_traceback(folder, folder_of_cells, spoil):
     spoil(folder)
     home = folder.with_name(NOT_UTF8) if spoil is bare_returns else folder
     folder.rename(home)
-    words = [sys.executable, "-m", "deepval.cli", "leaderboard", home, "--check", "--cells", folder_of_cells]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.endswith("must be a valid submission; found 1 problem to mend.\n")
-    assert done.stderr.count("\n") == 1
+    done = run_process("leaderboard", home, "--check", "--cells", folder_of_cells)
+    assert done.code == 2
+    assert done.err.endswith("must be a valid submission; found 1 problem to mend.\n")
+    assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -189,11 +187,11 @@ def test_time_on_the_clock_is_bounded(folder, cells):
 
 def bounded(code, *bounds):
     script = f"from deepval.protocol.submission_child import bound\nbound{bounds}\n{code}"
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    return run_process(script, program=PYTHON)
 
 
 def test_processor_time_and_output_are_bounded(tmp_path):
-    assert bounded("while True: pass", 2**32, 1, 100).returncode == -signal.SIGXCPU
+    assert bounded("while True: pass", 2**32, 1, 100).code == -signal.SIGXCPU
     bounded(f"open({str(tmp_path / 'out')!r}, 'wb').write(bytes(1000))", 2**32, 60, 100)
     assert (tmp_path / "out").stat().st_size == 100
 

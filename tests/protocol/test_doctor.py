@@ -12,6 +12,7 @@ import pytest
 
 import deepval
 from alterations import missed
+from commands import run
 from deepval.allocators.allocator import file_text
 from deepval.cells.evaluation_data import LEDGER, note
 from deepval.doctor import doctor
@@ -22,7 +23,7 @@ from deepval.perception.running.decoding import FrameDetections
 from deepval.protocol.keeping import REFUSED, kept
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.tracks import read_cells
-from protocol_worlds import noisy, run, write_cells, write_submission
+from protocol_worlds import noisy, write_cells, write_submission
 from worlds import judge, random_table
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from commands import Done, run
 from deepval.cells import build as mapping
 from deepval.cells import folder as folders
 from deepval.cells.build import built
@@ -22,7 +23,6 @@ from deepval.perception.reported.detection_files import open_detections
 from deepval.protocol.keeping import KEPT, UNITS
 from kitti_files import UNITS as SEQUENCES
 from kitti_files import write_kitti
-from protocol_worlds import Done, run
 from street import Street, street
 from worlds import quietly
 

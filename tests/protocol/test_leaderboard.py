@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deepval
+from commands import run, run_process
 from deepval.errors import InputError
 from deepval.judging.comparison import compare
 from deepval.judging.draws import Draws, child_seeds
@@ -38,7 +38,7 @@ from deepval.report.forms import escape_markdown
 from deepval.tables.scores import Scores
 from only_where import names_are_bytes
 from project import ROOT
-from protocol_worlds import COSTS, PAID, noisy, run, speed, write_card, write_cells, write_scores, write_submission
+from protocol_worlds import COSTS, PAID, noisy, speed, write_card, write_cells, write_scores, write_submission
 from worlds import quietly
 
 DRAWS = 100
@@ -813,14 +813,11 @@ def test_the_action_is_one_script_that_judges_a_hostile_folder(tiny, tmp_path):
     (entries / "sparse" / "card.toml").touch()
     with (entries / "sparse" / "scores" / "braking-monocular.parquet").open("wb") as file:
         file.truncate(2 * 2**30)
-    done = subprocess.run(
-        [script, entries, tiny, out, "--draws", "20"],
-        env={**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")},
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 2, done.stderr
-    assert done.stdout.startswith("1 submission judged on 1 cell, 3 refused")
-    assert "refused formula, link, sparse" in done.stderr
+    environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")}
+    done = run_process(entries, tiny, out, "--draws", "20", program=(str(script),), env=environment, cwd=tmp_path)
+    assert done.code == 2, done.err
+    assert done.out.startswith("1 submission judged on 1 cell, 3 refused")
+    assert "refused formula, link, sparse" in done.err
     assert set(files_of(out)) == {"leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json"}
     steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(encoding="utf-8")
     assert [line.strip() for line in steps.splitlines() if "run:" in line] == [
@@ -838,12 +835,9 @@ def test_the_workflow_builds_the_official_cells_and_judges_an_empty_folder(tmp_p
     (command,) = [line.partition("run: ")[2] for line in steps.splitlines() if "run: " in line]
     environment = {name: text for name, text in os.environ.items() if name in ("PATH", "HOME", "TMPDIR", "LANG")}
     environment |= {"PYTHON": sys.executable, "PYTHONPATH": str(tmp_path / "official" / "src")}
-    done = subprocess.run(
-        [*shlex.split(command), "--draws", "0"],
-        env=environment, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "0 submissions judged on 4 cells, 0 refused: see leaderboard." in done.stdout
+    done = run_process("--draws", "0", program=shlex.split(command), env=environment, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "0 submissions judged on 4 cells, 0 refused: see leaderboard." in done.out
     assert set(files_of(tmp_path / "leaderboard")) == {
         "leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json",
     }  # fmt: skip

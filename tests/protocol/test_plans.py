@@ -5,13 +5,12 @@ import json
 import os
 
 import pytest
-from typer.testing import CliRunner
 
+from commands import call
 from deepval.cells.build import cells
 from deepval.cells.evaluation_data import LEDGER, note, openings
 from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec
-from deepval.cli import app
 from deepval.datasets import DATASETS
 from deepval.errors import InputError, InputWarning
 from deepval.files.writing import append_line
@@ -46,17 +45,14 @@ def planned(cell_id, **more):
 
 
 def run(*words):
-    done = quietly(CliRunner().invoke, app, list(map(str, words)))
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done
+    return quietly(call, *words)
 
 
 def test_looks_at_test_units_are_counted_and_change_neither_cell_nor_result(cell, tmp_path):
     judged = "evaluate", cell.folder, "--json", "--draws", "20"
-    first = run(*judged).stdout
+    first = run(*judged)
     assert openings(cell.folder, cell.id) == 1
-    assert run(*judged).stdout == first
+    assert run(*judged) == first
     run("compare", cell.folder, "good", "bad", "--draws", "20")
     run("diagnose", cell.folder, "--draws", "20")
     assert openings(cell.folder, cell.id) == 4
@@ -110,28 +106,28 @@ def test_register_names_the_line_that_was_cut_off_and_what_to_do(cell, tmp_path)
         run("compare", "--register", tmp_path / "plan.toml", cell.folder)
 
 
-def test_a_plan_is_followed(cell, tmp_path):
+def test_a_plan_is_followed(cell, tmp_path, capsys):
     path = tmp_path / "plan.toml"
     path.write_text(planned(cell.id) + planned(cell.id, baseline="random", alphas=[0.2, 0.9], direction="worse"))
     words = "compare", cell.folder, "good", "bad", "--draws", "20", "--plan", path
     with pytest.raises(InputError, match="must be registered as it is before"):
         run(*words)
     assert openings(cell.folder, cell.id) == 0
-    text = run("compare", "--register", path, cell.folder).stdout
+    text = run("compare", "--register", path, cell.folder)
     assert "registered with no look at its test units on record" in text
-    said = " ".join(run(*words).stdout.split())
+    said = " ".join(run(*words).split())
     assert "Not planned: 3 of 4 comparisons" in said
     assert "not made here" in said
     assert "one look at its test units on record by now" in said
     judged = run("evaluate", cell.folder, "--draws", "20", "--plan", path, "--json")
-    assert json.loads(judged.stdout)["schema"] == "deepval/result/1"
-    assert "Not planned: 7 of 8 comparisons" in " ".join(judged.stderr.split())
+    assert json.loads(judged)["schema"] == "deepval/result/1"
+    assert "Not planned: 7 of 8 comparisons" in " ".join(capsys.readouterr().err.split())
     other = run("evaluate", cell.folder, "--draws", "20", "--plan", path, "--units", "validation")
-    assert "The plan is about test units only" in other.stdout
+    assert "The plan is about test units only" in other
     path.write_text(planned(cell.id, direction="different"))
     with pytest.raises(InputError, match="must be registered as it is before"):
         run(*words)
-    changed = json.loads(run("compare", "--register", path, cell.folder, "--json").stdout)
+    changed = json.loads(run("compare", "--register", path, cell.folder, "--json"))
     assert changed["opened"] == {cell.id: 2}
     assert len(plans.registrations(path)) == 2
     with pytest.raises(InputError, match="a values file has none"):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from commands import run
 from deepval.protocol import cards, integrity, submission_files
 from deepval.protocol import submission_files as score_files
 from deepval.protocol.cards import card_of
@@ -21,7 +22,7 @@ from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import check, wanted
 from deepval.protocol.tracks import read_cells
 from project import ROOT
-from protocol_worlds import CARD, PAID, run, speed, write_card, write_cells, write_rows, write_submission
+from protocol_worlds import CARD, PAID, speed, write_card, write_cells, write_rows, write_submission
 
 FIRST = "braking-monocular"
 

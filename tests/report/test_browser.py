@@ -11,10 +11,11 @@ from test_html_report import HOSTILE, judged, nothing
 
 import deepval
 from browser import Browser
+from commands import call, run
 from deepval.protocol import leaderboard_pages
 from deepval.report import html
 from deepval.report.result_tables import result_tables
-from pages import command, write_cells
+from pages import write_cells
 from worlds import COSTS, judge
 
 pytestmark = pytest.mark.browser
@@ -44,7 +45,7 @@ def cells(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(cells):
     out = cells[0].parent.parent / "report.html"
-    command("report", *cells, "--out", out)
+    call("report", *cells, "--out", out)
     return out
 
 
@@ -170,7 +171,8 @@ def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells)
     words = shlex.split(opened.run("document.getElementById('command').textContent").replace("\\\n", ""))
     assert words[:2] == ["deepval", "evaluate"]
     assert f"excess={weight}" in words
-    command(*words[1:], cwd=cells[0].parent)
+    done = run(*words[1:], cwd=cells[0].parent, notes=True)
+    assert done.code == 0, done.err
     result = deepval.Result.load(cells[0].parent / "reweighted.json")
     expected = next(iter(result_tables(result)))
     for name in ("gain", "benefit", "harm", "nDG", "vs random"):

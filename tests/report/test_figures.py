@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import deepval
+from commands import call
 from deepval.errors import InputError
 from deepval.report.figures import figures, style, write_figures
 from deepval.report.figures.gain_figures import MOST, at_one_budget
 from deepval.results import Result
 from deepval.tables.columns import read
-from pages import command, write_cells
+from pages import write_cells
 
 COSTS = {
     "modes": {"cheap": {"ms": 10.0}, "full": {"ms": 20.0}},
@@ -84,7 +85,7 @@ def bars_of(axes) -> dict[tuple[str, str], float]:
 def paper(cell):
     """The folder that the command writes, and what it says."""
     folder = cell.parent / "paper"
-    return folder, command("report", cell, "--figures", folder, cwd=cell.parent).stdout
+    return folder, call("report", cell, "--figures", folder)
 
 
 def test_the_command_writes_what_the_library_draws_and_no_page(paper, parts, tmp_path):
@@ -269,10 +270,10 @@ def test_nothing_to_gain_leaves_no_figure_and_no_file(tmp_path):
     with pytest.warns(deepval.InputWarning):
         result = deepval.evaluate(table, {"mine": [1.0, 2.0]})
     result.save(tmp_path / "empty.json")
-    done = command("report", tmp_path / "empty.json", "--figures", tmp_path / "paper", "--out", tmp_path / "page.html")
+    printed = call("report", tmp_path / "empty.json", "--figures", tmp_path / "paper", "--out", tmp_path / "page.html")
     assert not (tmp_path / "paper").exists()
     assert (tmp_path / "page.html").exists()
-    assert len(re.findall(r"^Left out \S+: .+\.$", done.stdout, re.MULTILINE)) == 5
+    assert len(re.findall(r"^Left out \S+: .+\.$", printed, re.MULTILINE)) == 5
 
 
 def test_names_are_text_and_stay_in_their_folder(tmp_path):

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import deepval
+from commands import call, run, run_process
 from deepval.report import html
-from pages import command, data_of, write_cells
+from pages import data_of, write_cells
 
 HOSTILE = (
     "</script><script>window.hacked = 1</script>",
@@ -46,12 +47,13 @@ def cells(tmp_path_factory):
 @pytest.fixture(scope="module")
 def page(cells):
     out = cells[0].parent.parent / "report.html"
-    command("report", *cells, "--out", out)
+    call("report", *cells, "--out", out)
     return out.read_text(encoding="utf-8")
 
 
 def test_the_same_results_give_the_same_bytes_in_any_order(cells, page, tmp_path):
-    command("report", *cells[::-1], "--out", tmp_path / "other.html")
+    done = run_process("report", *cells[::-1], "--out", tmp_path / "other.html")
+    assert done.code == 0, done.err
     assert (tmp_path / "other.html").read_text(encoding="utf-8") == page
     one, two = judged(), nothing()
     assert html.render({"a": one, "b": two}) == html.render({"b": two, "a": one})
@@ -139,7 +141,7 @@ def test_frames_beside_a_result_are_taken_and_pictures_only_on_wish(cells, page,
     assert data["images"] == {}
     frames = data["cells"][0]["frames"]
     assert frames == json.loads((cells[0].parent / "frames.json").read_text(encoding="utf-8"))
-    assert "1 cell, " in command("report", cells[0], "--out", tmp_path / "b.html", "--images").stdout
+    assert "1 cell, " in call("report", cells[0], "--out", tmp_path / "b.html", "--images")
     data = data_of((tmp_path / "b.html").read_text(encoding="utf-8"))
     assert set(data["images"]) == {f"synthetic/{frame['input']}" for frame in frames["frames"]}
     assert all(text.startswith("data:image/jpeg;base64,") for text in data["images"].values())
@@ -157,10 +159,10 @@ def test_frames_beside_a_result_are_taken_and_pictures_only_on_wish(cells, page,
 )
 def test_bad_input_is_one_sentence(words, sentence, cells, tmp_path):
     filled = [word.format(*cells) for word in words]
-    done = command("report", *filled, *(() if "--out" in words else ("--out", tmp_path / "page.html")), ok=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1
+    done = run("report", *filled, *(() if "--out" in words else ("--out", tmp_path / "page.html")))
+    assert (done.code, done.out) == (2, "")
+    assert sentence in done.err
+    assert done.err.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
 
@@ -168,9 +170,9 @@ def test_frames_that_are_not_whole_are_refused(cells, tmp_path):
     content = json.loads((cells[0].parent / "frames.json").read_text(encoding="utf-8"))
     del content["frames"][0]["camera"]
     (tmp_path / "frames.json").write_text(json.dumps(content), encoding="utf-8")
-    done = command("report", cells[0], "--frames", tmp_path / "frames.json", "--out", tmp_path / "page.html", ok=False)
-    assert done.returncode == 2
-    assert "must be frames written by deepval build; it.frames[0] must have 'camera'; it has none." in done.stderr
+    done = run("report", cells[0], "--frames", tmp_path / "frames.json", "--out", tmp_path / "page.html")
+    assert done.code == 2
+    assert "must be frames written by deepval build; it.frames[0] must have 'camera'; it has none." in done.err
 
 
 def test_a_report_needs_a_result_and_frames_need_theirs():

@@ -1,7 +1,5 @@
 """Commands on a real Ray cluster of two machines on loopback: the same bytes, whoever is lost on the way."""
 
-import subprocess
-import sys
 import warnings
 from functools import partial
 from pathlib import Path
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 
 import onnx_models
+from commands import run_process
 from deepval.cells.fitting import fit_on, out_of_fold
 from deepval.cells.folder import read_cell
 from deepval.engines import Engine, driver, engine
@@ -64,10 +63,8 @@ def head_of(running) -> str:
 
 
 def command(*words):
-    done = subprocess.run(
-        [sys.executable, "-m", "deepval.cli", *map(str, words)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_process(*words)
+    assert done.code == 0, done.err
     return done
 
 

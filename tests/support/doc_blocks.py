@@ -7,12 +7,10 @@ they print ("..." stands for anything). A command must fail iff a sentence of de
 import doctest
 import re
 import shlex
-import subprocess
-import warnings
 from pathlib import Path
 from typing import Any
 
-from protocol_worlds import run
+from commands import run, run_process
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -59,12 +57,9 @@ def _commands(content: str) -> list[tuple[str, str]]:
 def _check_command(command: str, expected: str, place: str) -> None:
     words = shlex.split(command, comments=True)
     if words[0] == "deepval":
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            code, out, err = run(*words[1:])
+        code, out, err = run(*words[1:], notes=True)
     else:
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-        code, out, err = done.returncode, done.stdout, done.stderr
+        code, out, err = run_process(command, program=("bash", "-c"))
     refused = re.search(r"^deepval: (?!note: )", expected, flags=re.MULTILINE) is not None
     assert (code != 0) == refused, f"{place}: {command}\nexit code {code}\n{out}{err}"
     if expected.strip():

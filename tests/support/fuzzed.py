@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import deepval
+from commands import run
 from deepval.allocators import read_allocator
 from deepval.cells.folder import read_cell
 from deepval.cells.frame_files import read_frames
@@ -29,7 +30,6 @@ from deepval.protocol.tracks import read_cells
 from deepval.tables.costs import PROFILES, read_costs
 from fault_worlds import write_fault_world
 from kitti_files import write_kitti
-from protocol_worlds import run
 from worlds import judge, random_table
 
 TOKENS = (b"nan", b"1e999", b"-1", b"99999999999999999999", b"\xff", b"\0", b'"', b"[", b"{", b"}", b",", b"\n", b"\r")

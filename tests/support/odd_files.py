@@ -20,6 +20,7 @@ from pyarrow import feather
 import argoverse_files
 import deepval
 import external_worlds
+from commands import run
 from deepval.allocators import read_allocator
 from deepval.allocators.allocator import file_text
 from deepval.cells.explorer import pictures
@@ -54,7 +55,7 @@ from fault_worlds import write_fault_world
 from fuzzed import changed
 from kitti_files import write_kitti
 from mutations import mutate_database, mutated, mutated_table, mutated_text
-from protocol_worlds import run, toml
+from protocol_worlds import toml
 from worlds import judge, random_table
 
 LONGEST_S = 60

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deepval.cli import app
+from commands import call
 from deepval.errors import InputError
 from kitti_files import write_kitti
 
@@ -51,10 +51,6 @@ COMMANDS = [
 ]  # fmt: skip
 
 
-def run(*words: object) -> None:
-    app(list(map(str, words)), standalone_mode=False)
-
-
 def write_world(folder: Path) -> Path:
     """Write values, scores, costs, a cell, a result, a data set, and one of every kind of odd file."""
     with pytest.MonkeyPatch.context() as patched, warnings.catch_warnings():
@@ -68,8 +64,8 @@ def write_world(folder: Path) -> Path:
         for name in "xy":
             Path(f"{name}.csv").write_text("input,score\n" + "".join(f"{i},{(i * 7) % 5}\n" for _, i, _, _ in rows))
         Path("plan.toml").write_text('[[comparison]]\ncandidate="x"\nbaseline="y"\ncells=["c"]\nalphas=[0.2]\n')
-        run("build", "--units", "scene-00,scene-01,scene-02,scene-03", "--out", "cells")
-        run("evaluate", "values.csv", "-s", "x.csv", "--draws", "5", "--out", "result.json")
+        call("build", "--units", "scene-00,scene-01,scene-02,scene-03", "--out", "cells")
+        call("evaluate", "values.csv", "-s", "x.csv", "--draws", "5", "--out", "result.json")
         Path("subs").mkdir()
         for end in ("", ".csv", ".parquet", ".toml", ".json", ".txt", ".onnx", ".npz"):
             os.mkfifo(f"pipe{end}")
@@ -96,7 +92,7 @@ def check_refused(command: str, odd: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with pytest.raises(InputError) as told:
-                run(*words)
+                call(*words)
     finally:
         signal.alarm(0)
     sentence = str(told.value)

@@ -1,8 +1,6 @@
 """Cells with results in folders, as `deepval build` and `deepval evaluate` leave them: what pages are made from."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import deepval
@@ -20,14 +18,6 @@ ms = 0.0
 [allocators.criticality]
 ms = 1.3
 """
-
-
-def command(*words: object, cwd: Path | None = None, ok: bool = True) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "deepval.cli", *map(str, words)], cwd=cwd, capture_output=True, text=True, check=False
-    )
-    assert not ok or done.returncode == 0, done.stderr
-    return done
 
 
 def write_cells(folder: Path, systems: tuple[str, ...] = ("braking", "receding-horizon")) -> list[Path]:

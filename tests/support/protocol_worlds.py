@@ -1,18 +1,12 @@
 """A few small cells and folders of submissions on them: what tests of the protocol are made of."""
 
 import csv
-import io
 import json
-import sys
 import warnings
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import NamedTuple
-from unittest import mock
 
 import numpy as np
 
-from deepval import cli
 from deepval.cells import build, sources
 from deepval.cells import folder as folders
 from deepval.datasets.synthetic import WorldSettings
@@ -87,25 +81,3 @@ def noisy(seed: int, *, signal: float = 0.0):
 
 def speed(cell: TrackedCell):
     return cell.scored.attributes["ego_speed_mps"]
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-def run(*words) -> Done:
-    """The command in this process: exit code and what it printed."""
-    with (
-        mock.patch.object(sys, "argv", ["deepval", *map(str, words)]),
-        mock.patch.object(warnings, "showwarning", warnings.showwarning),
-        redirect_stdout(io.StringIO()) as out,
-        redirect_stderr(io.StringIO()) as err,
-    ):
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-    return Done(code, out.getvalue(), err.getvalue())

@@ -1,11 +1,10 @@
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from commands import PYTHON, run_process
 from deepval.allocators.models import Boosting
 from deepval.cells.build import cells
 from deepval.datasets import Recording
@@ -178,7 +177,7 @@ def test_the_module_loads_without_scikit_learn():
     code = (
         "import sys, deepval.diagnostics, deepval.targets; sys.exit('sklearn' in sys.modules or 'scipy' in sys.modules)"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert run_process(code, program=PYTHON).code == 0
 
 
 def test_modes_without_image_boxes_are_matched_on_the_ground_though_some_unit_is_empty():

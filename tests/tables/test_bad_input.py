@@ -3,8 +3,6 @@
 import io
 import json
 import os
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import deepval
+from commands import PYTHON, run_process
 from deepval import InputError, InputWarning, Latency, Selection, ValueTable, read_costs, read_values
 from deepval.errors import one_line, quoted
 
@@ -539,8 +538,9 @@ print(json.dumps(found))
 
 
 def test_wrong_types_are_said_in_our_words():
-    done = subprocess.run([sys.executable, "-c", WRONG_TYPES], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == {
+    done = run_process(WRONG_TYPES, program=PYTHON)
+    assert done.code == 0, done.err
+    assert json.loads(done.out) == {
         "text alpha": "alpha must be a share in (0, 1]; found '0.2'. Write 0.2 for 20 %.",
         "no alpha": "alpha must be a share in (0, 1]; found None. Write 0.2 for 20 %.",
         "list alpha": "alpha must be a share in (0, 1]; found [0.2]. Write 0.2 for 20 %.",

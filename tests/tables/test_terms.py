@@ -1,13 +1,12 @@
 """Loss terms in a result: they add up, recombine exactly, and are refused where they do not belong."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import deepval
+from commands import run
 from deepval.results import Inputs
 from worlds import judge
 
@@ -107,9 +106,9 @@ def test_the_command_says_the_same(tmp_path):
     values = {"unit": UNIT, "input": IDS, "loss_c": losses[:, 0], "loss_f": losses[:, 1]}
     pq.write_table(pa.table(values), tmp_path / "values.parquet")
     pq.write_table(pa.table({"input": IDS, "score": SCORE}), tmp_path / "mine.parquet")
-    words = [sys.executable, "-m", "deepval.cli", "evaluate", "values.parquet", "-s", "mine.parquet", "--json"]
+    words = ["evaluate", "values.parquet", "-s", "mine.parquet", "--json"]
     words += ["--terms", "terms.parquet", "--alpha", "0.5", "--draws", "20", "--thresholds"]
-    done = subprocess.run([*words, "--weight", "late=3"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == judged(terms=columns(), weights={"late": 3.0}).to_dict()
-    bad = subprocess.run([*words, "--weight", "late"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (bad.returncode, bad.stderr) == (2, "deepval: --weight must be NAME=NUMBER; found 'late'.\n")
+    done = run(*words, "--weight", "late=3", cwd=tmp_path)
+    assert json.loads(done.out) == judged(terms=columns(), weights={"late": 3.0}).to_dict()
+    bad = run(*words, "--weight", "late", cwd=tmp_path)
+    assert (bad.code, bad.err) == (2, "deepval: --weight must be NAME=NUMBER; found 'late'.\n")
