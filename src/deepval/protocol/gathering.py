@@ -15,7 +15,7 @@ from deepval.cells.spec import CellSpec, Material, specs
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
-from deepval.errors import meant as nearest
+from deepval.errors import suggestion as nearest
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST
 from deepval.files.writing import check_writable
@@ -99,7 +99,7 @@ def meant(names: Sequence[str | Path], *, data: Path | None = None) -> CellSourc
                 f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json) or a track "
                 f"({', '.join(NAMES)}); there is no such file, and no such track{nearest(name, NAMES)}"
             )
-    _refuse_repeated([str(reading.resolved(folder)) for folder in folders])
+    _refuse_repeated([str(reading.resolve(folder)) for folder in folders])
     _refuse_repeated([spec.id for group in to_build for spec in group.specs])
     return CellSources(tuple(folders), tuple(to_build), lacking)
 
@@ -113,7 +113,7 @@ def _cells_in(folder: Path) -> list[Path]:
     if reading.exists(folder / MANIFEST):
         return [folder]
     inner = sorted(
-        path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in reading.matching(folder, pattern)
+        path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in reading.find(folder, pattern)
     )
     return inner or [folder]
 

@@ -34,7 +34,7 @@ from deepval.files.canonical import (
     read_manifest,
     sha256,
 )
-from deepval.files.writing import locked, npz_arrays, npz_bytes, sealed_or_none, write_atomically, write_sealed
+from deepval.files.writing import lock, npz_arrays, npz_bytes, sealed_or_none, write_atomically, write_sealed
 from deepval.progress import Watch, unwatched
 from deepval.protocol.submission_child import Limits
 from deepval.protocol.submission_files import file_digests
@@ -244,9 +244,9 @@ class KeptUnits(PartStore):
     def sweep(self) -> None:
         """Remove the parts that no cell uses any more."""
         current_slots = _current_slots(self.root)
-        for slot in reading.inside(self.root / KEPT / UNITS):
+        for slot in reading.entries(self.root / KEPT / UNITS):
             if slot.name in self.used:
-                obsolete = [part for part in reading.inside(slot) if part.name not in self.used[slot.name]]
+                obsolete = [part for part in reading.entries(slot) if part.name not in self.used[slot.name]]
             else:
                 obsolete = [] if slot.name in current_slots else [slot]
             for part in obsolete:
@@ -268,7 +268,7 @@ def kept_units(root: Path) -> Iterator[KeptUnits]:
     """
     store, folder = KeptUnits(root), root / KEPT / UNITS
     new = [parent for parent in (folder, *folder.parents) if not reading.exists(parent)]
-    with locked(folder):
+    with lock(folder):
         try:
             yield store
         except UnfinishedError:
@@ -280,7 +280,7 @@ def kept_units(root: Path) -> Iterator[KeptUnits]:
                     parent.rmdir()
             raise
     # If another process builds in this folder, the one that finishes last removes unused parts.
-    with suppress(InputError), locked(folder, "busy"):
+    with suppress(InputError), lock(folder, "busy"):
         store.sweep()
 
 
@@ -293,7 +293,7 @@ def _part_key(rests_on: Mapping[str, Any]) -> dict[str, Any]:
 def _current_slots(root: Path) -> set[str]:
     """The slots of all cells in a folder and in its subfolder `cells`."""
     slot_names: set[str] = set()
-    for path in (path for pattern in ("*", "cells/*") for path in reading.matching(root, f"{pattern}/{MANIFEST}")):
+    for path in (path for pattern in ("*", "cells/*") for path in reading.find(root, f"{pattern}/{MANIFEST}")):
         with suppress(InputError, KeyError, TypeError):
             slot_names.update(slots(read_manifest(path.parent).definition))
     return slot_names
