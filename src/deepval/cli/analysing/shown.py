@@ -16,7 +16,7 @@ from deepval.cli.several import Several
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
-from deepval.protocol.gathering import WORK, gathered
+from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
 from deepval.report.table import Table
@@ -65,7 +65,7 @@ class Cells(Several):
         return {str(path): Result.load(path) for path in saved}, _by_name(self._read(others)) if others else {}
 
     def _read(self, names: Sequence[Path]) -> dict[str, BuiltCell]:
-        collected = gathered(names, data=self.data, work=self.work, watch=options.watch)
+        collected = find_cells(names, data=self.data, work=self.work, watch=options.watch)
         self.specs.update(collected.specs)
         reasons: dict[str, list[str]] = {}
         for cell, lines in collected.lacking.items():
