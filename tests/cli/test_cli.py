@@ -179,7 +179,7 @@ def test_demo_writes_where_it_says(tmp_path):
         f"{system}-{geometry}" for system in ("braking", "receding-horizon") for geometry in ("monocular", "oracle")
     }
     assert {path.name for path in (tmp_path / "here").iterdir()} == {*cells, "report.html", "results.md"}
-    assert "lie in here/<system>-<geometry>/" in done.out
+    assert "Cells and results: here/<system>-<geometry>/" in done.out
     result = deepval.Result.load(tmp_path / "here" / "braking-monocular" / "result.json")
     assert {row.allocator for row in result.rows} >= {"random", "all-full", "oracle", "ego-speed"}
     assert len(result.provenance["units"]) == 3

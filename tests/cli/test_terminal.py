@@ -13,7 +13,7 @@ from commands import PYTHON, call, refusal, run, run_process
 from deepval.cli import COMMANDS, terminal
 from deepval.cli.analysing import ANALYSES
 from deepval.cli.arguments import _repeated, spread
-from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE
+from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE, GROUPS
 
 NAMES = ("gate-gbm-value-of-all", "gate-gbm-harm", "mine")
 
@@ -99,6 +99,19 @@ def test_words_are_repeated_only_after_what_stands_alone_and_never_past_two_dash
 @pytest.mark.parametrize("words", [(), *((name,) for name in COMMANDS), *(("analyse", name) for name in ANALYSES)])
 def test_every_command_answers_to_h(words):
     assert call(*words, "-h").startswith("Usage:")
+
+
+def test_help_lists_commands_under_headings_one_line_each(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = invoke("-h").output.splitlines()
+    heads = [line.removesuffix(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert heads == ["Options", *GROUPS]
+    first = lines.index(f"{heads[1]}:")
+    listed = [re.fullmatch(r"  ([a-z-]+) +[A-Z].*\.", line) for line in lines[first:] if line.startswith("  ")]
+    assert all(listed)  # no summary goes on in a second line
+    assert [line[1] for line in listed if line] == list(COMMANDS)
+    assert max(map(len, lines)) <= 80
+    assert list(COMMANDS)[:4] == ["evaluate", "report", "threshold", "compare"]
 
 
 def test_options_of_evaluate_are_grouped_and_say_what_is_allowed():

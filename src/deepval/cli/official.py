@@ -9,7 +9,7 @@ import typer
 
 from deepval.cli import options, terminal
 from deepval.cli.arguments import limits
-from deepval.cli.options import Json, Workers
+from deepval.cli.options import DataFolder, Json, Workers, WorkFolder
 from deepval.cli.terminal import say
 from deepval.doctor import doctor as checkup
 from deepval.errors import InputError
@@ -53,9 +53,6 @@ def doctor(
         raise typer.Exit(1)
 
 
-DataFolder = Annotated[
-    Path | None, typer.Option("--data", help="Folder with the data sets of tracks: kitti_tracking, nuscenes, ...")
-]
 EVERY_CORE = Workers(workers=min(4, os.cpu_count() or 1))
 """One worker per core, at most 4."""
 
@@ -67,9 +64,7 @@ def reproduce(
     ] = None,
     *,
     data: DataFolder = None,
-    work: Annotated[
-        Path, typer.Option("--work", help="Folder for cells and stored work; a stopped run continues there.")
-    ] = WORK,
+    work: WorkFolder = WORK,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for report.html, report.md and report.json.")] = Path(
         "reproduction"
     ),

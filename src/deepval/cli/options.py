@@ -100,6 +100,12 @@ PlanFile = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+DataFolder = Annotated[
+    Path | None, typer.Option("--data", help="Folder with the data sets of tracks: kitti_tracking, nuscenes, ...")
+]
+WorkFolder = Annotated[
+    Path, typer.Option("--work", help="Folder for cells and stored work; a stopped run continues there.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 
 
@@ -322,6 +328,14 @@ def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
     if text not in allowed:
         raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}{meant(text, allowed)}")
     return text
+
+
+def format_name(form: str | None, *, json: bool, allowed: tuple[str, ...], usual: str) -> str:
+    """The output format by --format and --json, or the usual one; two different formats are refused."""
+    name = one_of(form or ("json" if json else usual), allowed, "--format")
+    if json and name != "json":
+        raise InputError(f"--json and --format {name} are two formats: give one of them.")
+    return name
 
 
 def number(text: str, option: str) -> float:
