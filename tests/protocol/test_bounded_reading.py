@@ -94,7 +94,7 @@ def test_validate_says_so_without_a_traceback(folder, folder_of_cells, spoil):
     folder.rename(home)
     done = run_process("leaderboard", home, "--check", "--cells", folder_of_cells)
     assert done.code == 2
-    assert done.err.endswith("must be a valid submission; found 1 problem to mend.\n")
+    assert done.err.endswith("must be a valid submission; found 1 problem.\n")
     assert done.err.count("\n") == 1
 
 
