@@ -42,7 +42,7 @@ HELD = ["e", "f"]
 
 
 def board(name: str) -> Costs:
-    return Costs.of(PROFILES[name]).renamed({"cheap": "yolov8s-320", "full": "yolov8s-640"})
+    return Costs.of(PROFILES[name]).with_modes({"cheap": "yolov8s-320", "full": "yolov8s-640"})
 
 
 def world(seed: int, *, costs=None, inputs: int = 120):

@@ -241,9 +241,9 @@ def test_raw_scores_are_graded_by_the_probabilities_they_stand_for():
         expected = [known if mode is raw else mode for mode in modes]
         one, other = (evidence_of(material_of(found.source, each), losses, fit=fit) for each in (modes, expected))
         for name in ("ap_swap", "oric_reward", "oric_released"):
-            np.testing.assert_array_equal(one.kept[name], other.kept[name])
-            assert np.isfinite(one.kept[name][: 2 * FRAMES]).all()
-            assert np.isnan(one.kept[name][2 * FRAMES :]).all()
+            np.testing.assert_array_equal(one.columns[name], other.columns[name])
+            assert np.isfinite(one.columns[name][: 2 * FRAMES]).all()
+            assert np.isnan(one.columns[name][2 * FRAMES :]).all()
 
 
 def test_the_arbiter_takes_the_largest_expected_gain_at_each_share():

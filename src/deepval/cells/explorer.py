@@ -18,7 +18,7 @@ from deepval.arrays import Float, Shaped
 from deepval.cells.spec import CellSpec
 from deepval.datasets import synthetic
 from deepval.datasets.synthetic import WorldSettings
-from deepval.errors import InputError, quoted, reason
+from deepval.errors import InputError, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import json_packed, plain
 from deepval.files.reading import check_pixels
@@ -142,7 +142,7 @@ def _drawn_pictures(frames: list[Any], world: Mapping[str, int]) -> dict[str, np
     units = sorted({frame["unit"] for frame in frames})
     seed, scenes_there, frames_there = (int(world[name]) for name in ("seed", "scenes", "frames"))
     if seed < 0:
-        raise InputError(f"pictures of frames must be of a world with a seed of 0 or more; found {quoted(seed)}.")
+        raise InputError(f"pictures of frames must be of a world with a seed of 0 or more; found {quote(seed)}.")
     world_read = synthetic.read(units=units, seed=seed, scenes=scenes_there, frames=frames_there)
     scenes = {scene.unit: scene for scene in world_read.scenes}
     images = {}
@@ -152,7 +152,7 @@ def _drawn_pictures(frames: list[Any], world: Mapping[str, int]) -> dict[str, np
         if frame["frame"] not in names:
             raise InputError(
                 f"pictures of frames must be of the world's own; {scene.unit} has {names[0]} to {names[-1]}, and none "
-                f"is called {quoted(frame['frame'])}."
+                f"is called {quote(frame['frame'])}."
             )
         picture = scene.image_source(names.index(frame["frame"]))
         if isinstance(picture, np.ndarray):
@@ -168,8 +168,8 @@ def _picture_files(frames: list[Any], root: Path | None) -> dict[str, np.ndarray
         raise InputError("--images of a data set on disk needs --image-root, the folder that its pictures lie in.")
     images = {}
     for name, file_name in named.items():
-        tried = [reading.resolved(Path(root or "") / folder) for folder in FOLDERS]
-        files = [folder / file_name for folder in tried if reading.resolved(folder / file_name).is_relative_to(folder)]
+        tried = [reading.resolve(Path(root or "") / folder) for folder in FOLDERS]
+        files = [folder / file_name for folder in tried if reading.resolve(folder / file_name).is_relative_to(folder)]
         path = next((path for path in files if reading.is_file(path)), None)
         if path is None:
             raise InputError(f"--image-root must hold the picture {file_name!r}; {root} does not.")

@@ -302,7 +302,7 @@ def variant_tables(
         table = ValueTable.from_columns(
             unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order
         )
-        table = replace(table.listing(like.unit_ids), tolerance=outcomes.system.tolerance)
+        table = replace(table.with_units(like.unit_ids), tolerance=outcomes.system.tolerance)
         tables.append(table.keep(positions(table.input, like.input) >= 0))
     return tables
 

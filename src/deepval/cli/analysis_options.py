@@ -62,7 +62,7 @@ class Cells(OptionGroup):
         """Results saved in files, by path, and the cells that the other names stand for."""
         saved = [path for path in self.cells if reading.is_file(path) and not is_specification(path)]
         others = [path for path in self.cells if path not in saved]
-        if len({reading.resolved(path) for path in saved}) < len(saved):
+        if len({reading.resolve(path) for path in saved}) < len(saved):
             raise InputError("Results must be different files; one is given twice.")
         return {str(path): Result.load(path) for path in saved}, _by_name(self._read(others)) if others else {}
 
@@ -85,7 +85,7 @@ class Cells(OptionGroup):
 
 
 def _by_name(built: Mapping[str, BuiltCell]) -> dict[str, BuiltCell]:
-    names = [reading.resolved(cell.folder).name for cell in built.values()]
+    names = [reading.resolve(cell.folder).name for cell in built.values()]
     return {
         name if names.count(name) == 1 else path: cell for name, (path, cell) in zip(names, built.items(), strict=True)
     }

@@ -13,7 +13,7 @@ from deepval.cli.arguments import limits
 from deepval.cli.dataset_options import DataFiles, MappedFiles, check_roads
 from deepval.cli.options import Json, Workers
 from deepval.cli.terminal import say
-from deepval.errors import InputError, InputWarning, meant
+from deepval.errors import InputError, InputWarning, suggestion
 from deepval.files import reading
 from deepval.files.writing import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
@@ -387,7 +387,9 @@ def _by_mode(texts: list[str] | None, option: str, modes: list[str]) -> dict[str
     for text in texts or []:
         name, equals, value = text.rpartition("=")
         if equals and name not in names:
-            raise InputError(f"{option} must be of a mode ({', '.join(names)}); found {text!r}{meant(name, names)}")
+            raise InputError(
+                f"{option} must be of a mode ({', '.join(names)}); found {text!r}{suggestion(name, names)}"
+            )
         if name in values:
             raise InputError(f"{option} must be given once for {name or 'all modes'}; found {text!r} as well.")
         if option == "--threshold" and not _finite(value):

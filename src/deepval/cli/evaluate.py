@@ -32,7 +32,7 @@ from deepval.files.writing import check_writable
 from deepval.judging.out_of_core import refuse
 from deepval.report import FORMS, console
 from deepval.results import Result
-from deepval.tables.parts import on_disk
+from deepval.tables.chunks import on_disk
 
 DEFAULTS = (Subject(), ChargedBudgets(), Draws())
 MOST_ROWS = 200

@@ -13,7 +13,7 @@ from deepval.cells.spec import ROLES
 from deepval.cli.arguments import OptionGroup, check_number, limits
 from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width  # noqa: F401 - used by analyses
 from deepval.engines import ENGINES, Engine, engine
-from deepval.errors import InputError, meant
+from deepval.errors import InputError, suggestion
 from deepval.files import reading
 from deepval.judging.budgets import LEVELS, RAILS, Accounting, Budget, Selection, measured
 from deepval.results import KINDS
@@ -326,7 +326,7 @@ def name_list(text: str | None) -> list[str] | None:
 def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
     """The word, if it is one of those allowed."""
     if text not in allowed:
-        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}{meant(text, allowed)}")
+        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}{suggestion(text, allowed)}")
     return text
 
 

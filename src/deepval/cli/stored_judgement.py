@@ -27,7 +27,7 @@ def store_judgement(case: EvaluationData, scores: Mapping[str, Scores], result: 
     file = _file(case, scores)
     with suppress(InputError, OSError):
         result.save(file)
-        for older in reading.matching(case.source, f"{PREFIX}*.json"):
+        for older in reading.find(case.source, f"{PREFIX}*.json"):
             if older != file:
                 older.unlink(missing_ok=True)
 

@@ -267,7 +267,7 @@ def read_times(root: Path, unit: str, *, frames: int, dt_s: float = DT_S) -> Flo
 
 def image_files(folder: Path, frame_ids: Sequence[str]) -> tuple[Path | None, ...]:
     """The picture of each frame, .png before .jpg; None where a frame has none."""
-    names = {path.name for path in reading.inside(folder)} if reading.is_folder(folder) else set()
+    names = {path.name for path in reading.entries(folder)} if reading.is_folder(folder) else set()
     paths = []
     for frame_id in frame_ids:
         name = next((frame_id + end for end in (".png", ".jpg") if frame_id + end in names), None)
@@ -332,12 +332,12 @@ class Kitti(Dataset):
     def beside(self, unit: str) -> dict[str, Any]:
         """Time between frames, and a digest of the names of the pictures."""
         folder = self.folder / self.images / unit
-        names = [path.name for path in reading.inside(folder)] if reading.is_folder(folder) else []
+        names = [path.name for path in reading.entries(folder)] if reading.is_folder(folder) else []
         return {"dt_s": self.dt_s, "require_images": self.require_images, "pictures": digest_of(names)}
 
     def unit_ids(self) -> tuple[str, ...]:
         """Ids of the sequences with labels, such as 0002."""
-        units = tuple(sorted(path.stem for path in reading.matching(self.folder / "label_02", "*.txt")))
+        units = tuple(sorted(path.stem for path in reading.find(self.folder / "label_02", "*.txt")))
         if not units:
             raise InputError(f"a KITTI tracking folder must hold label files; {self.folder / 'label_02'} has none.")
         return units

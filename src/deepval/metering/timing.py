@@ -90,7 +90,7 @@ class Timing:
         )
 
 
-def measured(
+def measure(
     stages: Stages,
     items: Items,
     *,

@@ -286,7 +286,7 @@ def costs_of(at: CellAtHand) -> Costs:
     profile, modes = read_costs(at.costs), at.cell.table.modes
     if all(mode in profile.modes for mode in modes):
         return profile
-    return profile.renamed(dict(zip((modes[0], modes[-1]), BOARD_MODES, strict=True)))
+    return profile.with_modes(dict(zip((modes[0], modes[-1]), BOARD_MODES, strict=True)))
 
 
 def _judged(at: CellAtHand, kind: str, settings: Mapping[str, Any], judge: Callable[[], Result]) -> Result:

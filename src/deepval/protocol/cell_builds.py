@@ -22,10 +22,10 @@ from deepval.cells.view_files import PICTURES
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.engines import Map
-from deepval.errors import InputError, UnfinishedError, meant
+from deepval.errors import InputError, UnfinishedError, suggestion
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST, digest_of, json_text, plain, read_json, read_manifest, sha256
-from deepval.files.writing import check_writable, locked, npz_arrays, npz_bytes, write_atomically
+from deepval.files.writing import check_writable, lock, npz_arrays, npz_bytes, write_atomically
 from deepval.progress import Watch, unwatched
 from deepval.protocol.store import code_digest, contents, result_folder, store_result
 from deepval.protocol.tracks import KITTI, NAMES, Track, TrackCell, read_track
@@ -68,9 +68,9 @@ class UnitStore(PartStore):
     def sweep(self) -> None:
         """Remove the parts that no cell uses any more."""
         current_slots = _current_slots(self.root)
-        for slot in reading.inside(self.root / KEPT / UNITS):
+        for slot in reading.entries(self.root / KEPT / UNITS):
             if slot.name in self.used:
-                obsolete = [part for part in reading.inside(slot) if part.name not in self.used[slot.name]]
+                obsolete = [part for part in reading.entries(slot) if part.name not in self.used[slot.name]]
             else:
                 obsolete = [] if slot.name in current_slots else [slot]
             for part in obsolete:
@@ -92,7 +92,7 @@ def unit_store(root: Path) -> Iterator[UnitStore]:
     """
     store, folder = UnitStore(root), root / KEPT / UNITS
     new = [parent for parent in (folder, *folder.parents) if not reading.exists(parent)]
-    with locked(folder):
+    with lock(folder):
         try:
             yield store
         except UnfinishedError:
@@ -104,7 +104,7 @@ def unit_store(root: Path) -> Iterator[UnitStore]:
                     parent.rmdir()
             raise
     # If another process builds in this folder, the one that finishes last removes unused parts.
-    with suppress(InputError), locked(folder, "busy"):
+    with suppress(InputError), lock(folder, "busy"):
         store.sweep()
 
 
@@ -117,7 +117,7 @@ def _part_key(rests_on: Mapping[str, Any]) -> dict[str, Any]:
 def _current_slots(root: Path) -> set[str]:
     """The slots of all cells in a folder and in its subfolder `cells`."""
     slot_names: set[str] = set()
-    for path in (path for pattern in ("*", "cells/*") for path in reading.matching(root, f"{pattern}/{MANIFEST}")):
+    for path in (path for pattern in ("*", "cells/*") for path in reading.find(root, f"{pattern}/{MANIFEST}")):
         with suppress(InputError, KeyError, TypeError):
             slot_names.update(slots(read_manifest(path.parent).definition))
     return slot_names
@@ -270,9 +270,9 @@ def cell_sources(names: Sequence[str | Path], *, data: Path | None = None) -> Ce
         else:
             raise InputError(
                 f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json) or a track "
-                f"({', '.join(NAMES)}); there is no such file, and no such track{meant(name, NAMES)}"
+                f"({', '.join(NAMES)}); there is no such file, and no such track{suggestion(name, NAMES)}"
             )
-    _refuse_repeated([str(reading.resolved(folder)) for folder in folders])
+    _refuse_repeated([str(reading.resolve(folder)) for folder in folders])
     _refuse_repeated([spec.id for group in to_build for spec in group.specs])
     return CellSources(tuple(folders), tuple(to_build), lacking)
 
@@ -286,7 +286,7 @@ def _cells_in(folder: Path) -> list[Path]:
     if reading.exists(folder / MANIFEST):
         return [folder]
     inner = sorted(
-        path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in reading.matching(folder, pattern)
+        path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in reading.find(folder, pattern)
     )
     return inner or [folder]
 

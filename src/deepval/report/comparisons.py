@@ -7,7 +7,18 @@ from deepval.judging.comparison import Comparison
 from deepval.judging.diagnosis import Diagnosis, WidthCheck
 from deepval.judging.over_cells import PooledComparison
 from deepval.report.result_tables import IN_LOSS, SECOND, SECOND_BOUNDS
-from deepval.report.table import MISSING, Mark, Table, TableCell, interval, lines_of, mark_of, number, percent, quantity
+from deepval.report.table import (
+    MISSING,
+    Mark,
+    Table,
+    TableCell,
+    interval,
+    lines_of,
+    mark_of,
+    number,
+    percent,
+    quantity,
+)
 from deepval.results import Area, BudgetKey, Reason, Result, Row
 
 MANY_TIES = 0.05
@@ -142,7 +153,7 @@ def _table(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]],
 
 
 LADDER = "oracle-ladder"
-NO_COST, UNPRICED = Reason.NO_COST.said(), "no cost"
+NO_COST, UNPRICED = Reason.NO_COST.text(), "no cost"
 UNLISTED = ("all-full", "oracle", LADDER)
 
 

@@ -344,6 +344,6 @@ class Nuplan(Dataset):
     def _pictures(self) -> Path | None:
         root = Path(self.root)
         return next(
-            (path for depth in ("", "*/", "*/*/") for path in sorted(reading.matching(root, f"{depth}sensor_blobs"))),
+            (path for depth in ("", "*/", "*/*/") for path in sorted(reading.find(root, f"{depth}sensor_blobs"))),
             None,
         )

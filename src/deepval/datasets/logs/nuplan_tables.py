@@ -46,7 +46,7 @@ def map_file(maps: Path, location: str) -> Path:
         if not reading.is_file(path):
             raise InputError(f"the map of {location} must be at {path}, as {index} says; there is no such file.")
         return path
-    paths = sorted(reading.matching(folder, "*/map.gpkg"))
+    paths = sorted(reading.find(folder, "*/map.gpkg"))
     if len(paths) != 1:
         raise InputError(
             f"the map of {location} must be at {folder}/VERSION/map.gpkg; found {len(paths)} and no {index} that names "

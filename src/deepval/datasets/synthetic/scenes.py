@@ -18,7 +18,7 @@ from deepval.datasets.dataset import Dataset, Recording
 from deepval.datasets.synthetic.bodies import Look, conditions_of, look
 from deepval.datasets.synthetic.render import pictures_of, write_pictures
 from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
 from deepval.geometry.camera import Camera, projected_px, transformed
 from deepval.geometry.motion import track_closing_mps
@@ -185,7 +185,7 @@ class WorldSettings:
         if not (1 <= self.scenes <= MOST_SCENES and 2 <= self.frames <= MOST_FRAMES):
             raise InputError(
                 f"a world needs 1 scene of 2 frames or more, and at most {MOST_SCENES:,} of {MOST_FRAMES:,}; found "
-                f"{quoted(self.scenes)} of {quoted(self.frames)}."
+                f"{quote(self.scenes)} of {quote(self.frames)}."
             )
 
 

@@ -29,7 +29,7 @@ from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.table import MISSING, Table, cost, percent
 from deepval.results import UNITS, BudgetKey
 from deepval.tables.columns import positions
-from deepval.tables.scores import Scores, align, filled
+from deepval.tables.scores import Scores, align, fill_missing
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def rows(
             part = whole.keep(inside)
             if part.modes or part.kind == "diagnostic":
                 continue
-            values = filled(part, table, "error").values
+            values = fill_missing(part, table, "error").values
             for budget in budgets:
                 allowed = allowance(budget, table.modes, charged)
                 even = break_even(values, table.decision_values, allowed)

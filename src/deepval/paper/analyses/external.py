@@ -261,7 +261,7 @@ def planner_cell(cell: BuiltCell | Cell, name: str | None = None) -> PlannerCell
         label, terms, stored = cell.id, dict(cell.outcomes.terms), cell.told
     else:
         label, terms = str(cell.folder), dict(align(cell.table, cell.terms).parts)
-        stored = cell.evidence.kept
+        stored = cell.evidence.columns
     label = name or label
     if set(terms) != set(PARTS):
         raise InputError(

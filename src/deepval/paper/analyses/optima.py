@@ -18,7 +18,7 @@ from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, number
 from deepval.results import known
-from deepval.tables.shares import checked_share, quota
+from deepval.tables.shares import quota, share_of_inputs
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def rows(
     watch: Watch = unwatched,
 ) -> list[OptimumRow]:
     """One row per ordered pair of cells that differ in the consumer alone, and budget."""
-    shares, records = [checked_share(alpha) for alpha in alphas], []
+    shares, records = [share_of_inputs(alpha) for alpha in alphas], []
     for first, second in watch(list(pairs(cells)), "optima"):
         for source, target in ((first, second), (second, first)):
             one, other = shared_inputs(cells[source], cells[target], units)

@@ -131,7 +131,7 @@ def configurations(
         tables = variant_tables(missing, cell.listed, watch=watch, label="configurations") if missing else []
         for other, table in zip(missing, tables, strict=True):
             rows = positions(table.input, cell.table.input)
-            evidence = {column: values[rows] for column, values in cell.evidence.kept.items()}
+            evidence = {column: values[rows] for column, values in cell.evidence.columns.items()}
             label = f"{spec.dataset} {spec.order[0]} -> {spec.order[-1]}, {other.geometry}, {TASKS[other.system]}"
             yield Configuration(label, other, table, Evidence(table, evidence))
 

@@ -158,7 +158,7 @@ def _tables(
     anew = [variant for variant in variants if variant.term is None]
     terms = align(like, cell.terms) if reweighted else None
     tables_by_variant = {
-        variant: with_losses(like, terms.reweighted({variant.term: variant.value}))
+        variant: with_losses(like, terms.reweight({variant.term: variant.value}))
         for variant in reweighted
         if terms is not None and variant.term is not None
     }

@@ -20,7 +20,7 @@ from deepval.report.table import Table
 from deepval.results import known
 from deepval.tables.columns import positions
 from deepval.tables.scores import Scores
-from deepval.tables.shares import checked_share, quota
+from deepval.tables.shares import quota, share_of_inputs
 
 VALUE = "decision value"
 """The ranking by V itself, which every cell has."""
@@ -63,7 +63,7 @@ def rows(
         units: Units whose inputs are ranked.
         watch: Progress reporting.
     """
-    shares, records = [checked_share(alpha) for alpha in alphas], []
+    shares, records = [share_of_inputs(alpha) for alpha in alphas], []
     for name, cell in watch(list(cells.items()), "ties"):
         table = judged(cell, units)
         at = positions(table.input, cell.table.input)

@@ -14,7 +14,7 @@ import numpy as np
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import json_content, read_json
-from deepval.files.reading import formed_file
+from deepval.files.reading import check_file_form
 from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
 from deepval.perception.reported.detection_rows import DetectionFile, FramesByUnit, Rows, Source, detection_file
 from deepval.perception.reported.detections import DetectionSet
@@ -146,11 +146,11 @@ def declared(source: Source, meta: Mapping[bytes, bytes], *, path: Path) -> Sour
 
     def frames_entry(name: str, form: Any) -> Any:
         location = f"{path}: '{name}' of its metadata"
-        return formed_file(form, json_content(meta[name.encode()], location), location, "frames by unit")
+        return check_file_form(form, json_content(meta[name.encode()], location), location, "frames by unit")
 
     def text_entry(name: str) -> Any:
         return (
-            reading.decoded(meta[name.encode()], f"{path}: '{name}' of its metadata") if name.encode() in meta else None
+            reading.decode(meta[name.encode()], f"{path}: '{name}' of its metadata") if name.encode() in meta else None
         )
 
     run, failed = source.frames_run, source.frames_failed
@@ -179,7 +179,7 @@ def read_kitti_text(path: Path, source: Source, units: Sequence[str] | None = No
 
     A unit without a file was never run; an empty file means that it was run and reported nothing.
     """
-    files = [path] if reading.is_file(path) else sorted(reading.matching(path, "*.txt"))
+    files = [path] if reading.is_file(path) else sorted(reading.find(path, "*.txt"))
     files = [file for file in files if units is None or file.stem in units]
     lines = [(file.stem, number, row) for file in files for number, row in kitti_rows(file)]
     words = [row for _, _, row in lines]

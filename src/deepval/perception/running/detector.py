@@ -16,7 +16,7 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
 from deepval.files.reading import MOST_PIXELS, size_px
-from deepval.metering.timing import Entry, Timing, figures, measured, processor, thread_limit
+from deepval.metering.timing import Entry, Timing, figures, measure, processor, thread_limit
 from deepval.perception.running import decoding, onnx_model
 from deepval.perception.running.decoding import BY_QUERY, STYLES, FrameDetections, FrameError, Style
 from deepval.perception.running.onnx_model import OnnxModel
@@ -336,7 +336,7 @@ def mode_timing(
         "postprocess": lambda raw: finished(detector, *raw),
     }
     with thread_limit(detector.config.threads):
-        return measured(stages, images, calls=samples, warmup=warmup)
+        return measure(stages, images, calls=samples, warmup=warmup)
 
 
 def cost_entry(timing: Timing, detector: Detector, *, size: int, weights_sha256: str) -> Entry:

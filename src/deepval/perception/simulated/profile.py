@@ -17,7 +17,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.files.canonical import read_toml
-from deepval.files.reading import formed_file
+from deepval.files.reading import check_file_form
 from deepval.geometry.classes import CLASSES, SUPER_CLASS, looked_up
 
 DEFAULT = "yolov8s-kitti"
@@ -199,7 +199,7 @@ def logit(score: Any, *, top: float) -> Any:
 def read_profile(path: Path | str | None = None) -> Profile:
     """A profile from a TOML file; the one that ships with deepval where None."""
     source = Path(__file__).parent / "profiles" / f"{DEFAULT}.toml" if path is None else path
-    return formed_file(Profile, read_toml(source), source, "a profile of a simulated detector")
+    return check_file_form(Profile, read_toml(source), source, "a profile of a simulated detector")
 
 
 @dataclass(frozen=True)
