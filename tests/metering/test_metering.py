@@ -121,7 +121,8 @@ def test_it_says_when_time_or_calls_were_up():
     few = measure(times, [5, 15], warmup=0, seconds=0.02, clock=clock)
     assert few.calls == 2
     assert few.note == (
-        "Timing is uncertain: 2 calls are too few for a 95 % interval (target 2 %): the time limit of 0.02 s was reached."
+        "Timing is uncertain: 2 calls are too few for a 95 % interval (target 2 %): the time limit of 0.02 s "
+        "was reached."
     )
     assert all(math.isnan(end) for end in few.interval_ms)
 
@@ -506,7 +507,7 @@ def test_a_sensor_that_fails_on_the_way_is_told():
 @pytest.mark.parametrize("said", [0, None, 2.5])
 def test_a_run_says_how_many_inputs_it_served(said):
     clock = FakeClock()
-    with pytest.raises(InputError, match=f"say how many; it said {said}"):
+    with pytest.raises(InputError, match=f"1 or more; found {said}"):
         energy_over_idle(lambda: said, [counter(range(10))], clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
 
 

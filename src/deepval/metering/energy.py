@@ -227,9 +227,7 @@ def energy_over_idle(
     idle, _ = _record(lambda: sleep(idle_s), chosen, clock)
     work, inputs = _record(run, chosen, clock)
     if not isinstance(inputs, int) or inputs < 1:
-        raise InputError(
-            f"A measured run must return the number of inputs that it served, 1 or more; found {inputs!r}."
-        )
+        raise InputError(f"A measured run must return the number of inputs it served, 1 or more; found {inputs!r}.")
     idle_mw: dict[Convention, float] = {}
     mj: dict[Convention, float] = {}
     for convention, part in sums.items():

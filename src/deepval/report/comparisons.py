@@ -56,8 +56,8 @@ def _budgets(diagnosis: Diagnosis) -> Table:
         notes.append(f"Which of the {diagnosis.helped:,} helped inputs come first matters at {_listing(binding)}.")
     if slack:
         notes.append(
-            f"At {_listing(slack)} there are slots for all {diagnosis.helped:,} helped inputs: only the inputs that are "
-            "not escalated matter."
+            f"At {_listing(slack)} there are slots for all {diagnosis.helped:,} helped inputs: only the inputs "
+            "that are not escalated matter."
         )
     header = ("budget", "slots", "state", "must harm", "oracle gains")
     return _table("Does the budget bind?", header, rows, " ".join(notes))
@@ -87,8 +87,8 @@ def _concentration(diagnosis: Diagnosis) -> Table:
         note = "Nothing can be gained: no input is helped."
     else:
         note = (
-            f"The possible gain comes from about {value.effective:.1f} of {quantity(diagnosis.units, 'unit')}. With few "
-            "units 95 % intervals are too short: 6 even units cover 82 %, 24 cover 90 % (docs/statistics.md)."
+            f"The possible gain comes from about {value.effective:.1f} of {quantity(diagnosis.units, 'unit')}. With "
+            "few units 95 % intervals are too short: 6 even units cover 82 %, 24 cover 90 % (docs/statistics.md)."
         )
     header = ("of", "by", "holders", "as over", "half in", "largest", "its share", "Gini")
     return _table("On how much does it rest?", header, rows, note)

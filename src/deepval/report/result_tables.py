@@ -267,7 +267,7 @@ def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | No
         rates = [percent(row.calibration_rate, 1) for row in thresholds]
         notes.append(f"On the calibration units the policy escalates {', '.join(rates)}.")
     notes.append(
-        "at the cut: share of the inputs with exactly this score to escalate. Thresholds are rounded here, not in JSON."
+        "at the cut: share of the inputs with this score to escalate. Thresholds are rounded here, not in JSON."
     )
     table = Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
     return table if any(row.gain is not None for row in thresholds) else table.select(*header[:-1])
