@@ -97,9 +97,9 @@ def reproduce(
     """
     from deepval.allocators import RECIPES
     from deepval.cells.evaluation_data import openings
+    from deepval.paper.analysis import ANALYSES
     from deepval.paper.parts import BOARD
     from deepval.paper.planned import followed
-    from deepval.paper.registry import ANALYSES
     from deepval.paper.run import run
     from deepval.paper.study_report import FILES, write_report
     from deepval.protocol.plans import registered
@@ -111,7 +111,7 @@ def reproduce(
     check_writable(out, folder=True)
     if costs is not None:
         read_costs(costs)
-    _check_names(analyses or [], [item.name for item in ANALYSES], "--analysis")
+    _check_names(analyses or [], list(ANALYSES), "--analysis")
     _check_names(allocators or [], list(RECIPES), "--allocator")
     if plan is not None:
         registered(plan)

@@ -33,7 +33,7 @@ from deepval.features.glances import Row
 from deepval.files import reading
 from deepval.files.canonical import json_canonical, json_content, plain, sha256
 from deepval.files.writing import npz_arrays
-from deepval.judging.budgets import Latency, Selection
+from deepval.judging.budgets import LEVELS, Latency, Selection
 from deepval.paper.analyses.skipping import skippers
 from deepval.protocol.keeping import code_digest, kept
 from deepval.results import Result
@@ -141,7 +141,6 @@ def _typed(form: Any, content: Any) -> Any:
     return content
 
 
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
 BOARD = "jetson-agx-xavier"
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")
 """What the cheap and the full mode of a cell without costs are charged as: public detectors have none of their own."""
@@ -299,7 +298,7 @@ def _judged(at: CellAtHand, kind: str, settings: Mapping[str, Any], judge: Calla
             files[samples_path(f"{kind}.json").name] = result.samples.to_bytes(sha256(text))
         return files
 
-    folder = at.kept("results", {"kind": kind, "alphas": ALPHAS, **settings}, make)
+    folder = at.kept("results", {"kind": kind, "alphas": LEVELS, **settings}, make)
     return Result.load(folder / f"{kind}.json")
 
 
@@ -315,7 +314,7 @@ def _free(at: CellAtHand) -> Result:
 
     def judge() -> Result:
         scored = at.part("scores")
-        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "free")
+        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in LEVELS]), scored, "free")
 
     return _judged(at, "free", {"recipes": recipes}, judge)
 
@@ -330,7 +329,7 @@ def _priced(at: CellAtHand) -> dict[str, Scored]:
 def _diagnosed_result(at: CellAtHand) -> Result:
     def judge() -> Result:
         scored = at.part("diagnostics")
-        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "diagnosed")
+        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in LEVELS]), scored, "diagnosed")
 
     return _judged(at, "diagnosed", {}, judge)
 
@@ -345,7 +344,7 @@ def _charged(at: CellAtHand) -> Result:
 
     def judge() -> Result:
         scored = at.part("priced")
-        budgets = [*(Selection(a) for a in ALPHAS), *(Latency(a, costs) for a in ALPHAS)]
+        budgets = [*(Selection(a) for a in LEVELS), *(Latency(a, costs) for a in LEVELS)]
         return _noted(at, fitting.judged(at.cell, scored, budgets), scored, "charged")
 
     settings = {"recipes": _recipes(at), "costs": costs.to_dict(), "budgets": "free and charged"}
@@ -369,7 +368,7 @@ def _relabelled(at: CellAtHand) -> Result | None:
         for name, (recipe, target) in wanted.items():
             with suppress(NothingToLearnError):
                 scored[name] = replace(score_on(at.cell, fit_on(at.cell, recipe, target=target)), name=name)
-        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "relabelled")
+        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in LEVELS]), scored, "relabelled")
 
     return _judged(at, "relabelled", {"recipes": wanted}, judge)
 
@@ -381,7 +380,7 @@ def _skipping(at: CellAtHand) -> Result | None:
         return None
 
     def judge() -> Result:
-        budgets = [Latency(a, costs, how) for how in ("cascade", "skipping") for a in ALPHAS]
+        budgets = [Latency(a, costs, how) for how in ("cascade", "skipping") for a in LEVELS]
         return _noted(at, fitting.judged(at.cell, scored, budgets), scored, "skipping")
 
     return _judged(at, "skipping", {"allocators": list(scored), "costs": costs.to_dict()}, judge)
@@ -394,7 +393,7 @@ def _causal(at: CellAtHand) -> Result | None:
 
     def judge() -> Result:
         scored = fitting.priced(at.part("train_scores"), costs)
-        budgets = [*(Selection(a) for a in ALPHAS), *(Latency(a, costs) for a in ALPHAS)]
+        budgets = [*(Selection(a) for a in LEVELS), *(Latency(a, costs) for a in LEVELS)]
         return _noted(at, fitting.judged(at.cell, scored, budgets, calibration=held), scored, "causal")
 
     return _judged(at, "causal", {"recipes": _priced_recipes(at), "costs": costs.to_dict()}, judge)
@@ -427,3 +426,6 @@ with allocators that have costs fitted on the training units, scores by diagnost
 aligned with the table, those whose cost is known, and results on the test units with allocators free, of diagnostics,
 with allocators charged beside free, charged under causal policies, (those that need no cheap pass) charged for skipping
 it, and free after training on other labels."""
+
+SAME = {"free": "results", "streamed": "causal"}
+"""Parts that differ on the command line alone, by the part that a report supplies."""

@@ -11,6 +11,7 @@ from deepval.judging.agreement import affected, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import ratio
 from deepval.paper.analyses.judged import Units, cell_columns, judged, loss_title
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CellColumns, column, count, decimals, declared_table, high, low, share
 from deepval.perception.reported.losses import perception_gains
 from deepval.progress import Watch, unwatched
@@ -96,3 +97,21 @@ def chart(rows: Sequence[GainRow]) -> Chart:
     """Share of inputs whose signs differ, for each perception loss of each cell."""
     dots = (Dot(row.cell, row.loss, row.disagree, row.disagree_lo, row.disagree_hi) for row in rows)
     return shares("Perception gain and decision value of opposite sign", dots, line=0.5)
+
+
+AGREEMENT = Analysis(
+    "agreement",
+    shows="Compare perception gain with decision value",
+    details=(
+        "Perception gain (E1 to E8) against decision value: rank correlation, harm where perception "
+        "improves, signs that differ."
+    ),
+    see="definitions.md#agreement",
+    paper="sign agreement",
+    example="cells/braking-monocular",
+    rows=rows,
+    kind=GainRow,
+    table=table,
+    chart=chart,
+    by="cell",
+)

@@ -13,6 +13,7 @@ from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.over_cells import PooledComparison, compare_over
+from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.columns import BudgetColumns, column, declared_table, high, low, mean_of_all
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, TableCell, interval, mark_of, percent
@@ -282,3 +283,20 @@ def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
         for part in PARTS
     ]
     return shares(f"Against random at {at:.0%}, of the loss", dots, line=0.0)
+
+
+BENEFIT_HARM = Analysis(
+    "benefit-harm",
+    shows="Show captured benefit and incurred harm",
+    details=(
+        "Benefit captured and harm incurred against random, by cell and as means over cells, and the gap to "
+        "the oracle by sign."
+    ),
+    paper="benefit captured and harm incurred",
+    example="cells/braking-monocular cells/braking-oracle",
+    rows=rows,
+    kind=BenefitHarmRow,
+    tables=tables,
+    chart=chart,
+    takes=RESULTS,
+)

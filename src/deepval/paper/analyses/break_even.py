@@ -10,9 +10,10 @@ from statistics import median
 
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.judging.budgets import Measured, allowance
+from deepval.judging.budgets import LEVELS, Latency, Measured, allowance
 from deepval.judging.gaps import break_even
 from deepval.paper.analyses.judged import Charged, Units, figures, judged
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import (
     AllocatorName,
     BudgetColumns,
@@ -88,7 +89,7 @@ class AffordableRow(BudgetColumns, AllocatorName):
 def rows(
     cells: Mapping[str, BuiltCell],
     scores: Mapping[str, Mapping[str, Scored | Scores]],
-    budgets: Sequence[Measured],
+    budgets: Sequence[Measured] = tuple(Latency(alpha) for alpha in LEVELS),
     *,
     costs: Charged | None = None,
     units: Units = "test",
@@ -202,3 +203,24 @@ def chart(rows: Sequence[BreakEvenRow]) -> Chart:
         dots.append(Dot(label, "costs", row.cost))
     units = " or ".join(dict.fromkeys(UNITS[row.convention or ""] for row in rows))
     return plain(f"Cost per input ({units}), median and range over cells", dots, line=0.0)
+
+
+BREAK_EVEN = Analysis(
+    "break-even",
+    shows="Show what a ranking may cost per input",
+    details=(
+        "The costs per input at which a ranking still reaches random's gain, by cell; medians over cells, "
+        "and whether the measured cost is among them."
+    ),
+    paper="break-even overhead",
+    example="cells/braking-monocular --costs jetson-agx-xavier --alpha 0.2",
+    rows=rows,
+    kind=(BreakEvenRow, AffordableRow),
+    table=table,
+    chart=chart,
+    takes={"cells": "cells", "scores": "priced", "costs": "costs"},
+    judges=True,
+    over_cells=over_cells,
+    over_cells_table=over_cells_table,
+    summary_is_record=True,
+)

@@ -7,8 +7,10 @@ of overheads gives the median over cells; here it is that over the cells whose m
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 from deepval.paper.analyses.judged import mode_costs
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import (
     AllocatorName,
     BudgetColumns,
@@ -163,6 +165,13 @@ def levels(rows: Sequence[ChargedRow]) -> list[Levels]:
     return records
 
 
+def figure(rows: Sequence[ChargedRow]) -> Any:
+    """The figure of nDG by level, free and charged."""
+    from deepval.report.figures.gain_figures import charged_levels
+
+    return charged_levels(levels(rows))
+
+
 def table(rows: Sequence[ChargedRow]) -> Table:
     """The rows as a table, a section for each cell and budget."""
     notes = ("escalates: after paying for itself; inf.: its own cost exceeds the budget. free: selection budget.",)
@@ -202,3 +211,21 @@ def chart(rows: Sequence[ChargedRow]) -> Chart:
             dots.append(Dot(label, series, mean_of_all(values)))
     at = " or ".join(dict.fromkeys(panel.budget for panel in panels))
     return plain(f"nDG at {at}, mean over the cells in which it can pay for itself", dots, line=0.0)
+
+
+BUDGETS = Analysis(
+    "budgets",
+    shows="Show allocators under measured budgets",
+    details="nDG by level under measured budgets beside free ones, and the share of inputs left to escalate.",
+    see="definitions.md#measured-budgets",
+    paper="measured budgets, overheads",
+    example="cells/braking-monocular --costs jetson-agx-xavier --figure budgets.pdf",
+    rows=rows,
+    kind=(ChargedRow, OverheadRow),
+    table=table,
+    chart=chart,
+    takes={"results": "charged"},
+    over_cells=overheads,
+    over_cells_table=overhead_table,
+    figure=figure,
+)

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
+from deepval.judging.budgets import LEVELS
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analyses.judged import Units, judged
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CellName, column, count, declared_table, level, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, percent
 from deepval.results import known
-
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class CapacityRow(CellName):
 def rows(
     cells: Mapping[str, BuiltCell],
     *,
-    alphas: Sequence[float] = ALPHAS,
+    alphas: Sequence[float] = LEVELS,
     units: Units = "test",
     watch: Watch = unwatched,
 ) -> list[CapacityRow]:
@@ -91,3 +91,16 @@ def chart(rows: Sequence[CapacityRow]) -> Chart:
     """What a quota loses to a capacity in each cell, by budget."""
     dots = (Dot(row.cell, percent(row.alpha, 0), row.forced_share) for row in rows)
     return shares("Harm that the quota forces, share of the all-cheap loss", dots, line=0.0)
+
+
+CAPACITY = Analysis(
+    "capacity",
+    shows="Show whether a quota forces harm",
+    details="Whether enough inputs are not harmed for a quota and a capacity to have the same oracle.",
+    paper="quota and capacity",
+    example="cells/braking-monocular",
+    rows=rows,
+    kind=CapacityRow,
+    table=table,
+    chart=chart,
+)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from deepval.cells.folder import BuiltCell
 from deepval.paper.analyses.judged import Units, cell_columns, judged
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CellColumns, column, declared_table, share, shortest
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -68,3 +69,17 @@ def chart(rows: Sequence[CompositionRow]) -> Chart:
         for series, part in (("of the harm", row.harm_share), ("of the benefit", row.benefit_share))
     ]
     return shares("Share of the term", dots, line=0.0)
+
+
+COMPOSITION = Analysis(
+    "composition",
+    shows="Split benefit and harm by loss term",
+    details="Total benefit and total harm of each loss term.",
+    paper="harm composition",
+    example="cells/braking-monocular",
+    rows=rows,
+    kind=CompositionRow,
+    table=table,
+    chart=chart,
+    by="cell",
+)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.columns import AllocatorName, CellName, column, decimals, declared_table, level, or_nothing, share
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, number
@@ -77,3 +78,20 @@ def chart(rows: Sequence[ConcentrationRow]) -> Chart:
         for what, value in (("all units", row.ndg), ("least with one left out", row.ndg_without_lo))
     ]
     return plain("nDG", dots, line=0.0)
+
+
+CONCENTRATION = Analysis(
+    "concentration",
+    shows="Show how much depends on one unit",
+    details=(
+        "The unit with the largest share of the possible gain, the gain realised elsewhere, and the least "
+        "nDG with any one unit left out."
+    ),
+    paper="leave-one-out, concentration audit",
+    example="cells/braking-monocular",
+    rows=rows,
+    kind=ConcentrationRow,
+    table=table,
+    chart=chart,
+    takes=RESULTS,
+)

@@ -14,6 +14,7 @@ from deepval.judging.agreement import affected, pair_counts, reversal, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import ratio
 from deepval.paper.analyses.judged import Units, judged, sees_the_same
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import column, count, declared_table, high, low, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -126,3 +127,18 @@ def chart(rows: Sequence[ConsumerPair]) -> Chart:
         for row in rows
     )
     return shares("Inputs that one consumer finds helped and the other harmed", dots, line=0.5)
+
+
+CONSUMERS = Analysis(
+    "consumers",
+    shows="Compare two consumers of the same perception",
+    details="Opposite signs, pairs of inputs in opposite order, and gamma for two consumers.",
+    paper="cross-consumer signs, pairwise disagreement",
+    example="cells/braking-monocular cells/receding-horizon-monocular",
+    rows=rows,
+    kind=ConsumerPair,
+    table=table,
+    chart=chart,
+    by="view",
+    least=2,
+)

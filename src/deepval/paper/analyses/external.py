@@ -19,6 +19,7 @@ from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of
 from deepval.judging.agreement import affected, pair_counts, sign_disagreement, spearman
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CellName, Form, column, decimals, declared_table, share
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, number, percent
@@ -271,6 +272,10 @@ def planner_cell(cell: BuiltCell | Cell, name: str | None = None) -> PlannerCell
     return PlannerCell(label, cell.spec, cell.table, terms, trivial)
 
 
+def _is_planner(cell: BuiltCell) -> bool:
+    return isinstance(cell.spec.rule, Driving)
+
+
 def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> ExternalTrack:
     """The analysis of built cells by name, as all analyses are called; its tables are `external_tables`."""
     return external_track([planner_cell(cell, name) for name, cell in cells.items()], watch=watch)
@@ -318,3 +323,20 @@ def _agreement(rows: Sequence[AgreementRow]) -> Table:
 def _viability(rows: Sequence[ViabilityRow]) -> Table:
     note = "A mode is viable where planning on it loses less than straight on at the present speed."
     return declared_table(ViabilityRow, rows, "Viability", notes=(note,), group=("cell",))
+
+
+EXTERNAL = Analysis(
+    "external",
+    shows="Compare published planners under five losses",
+    details=("Published planners under five losses, their agreement, and their viability against constant velocity."),
+    see="definitions.md#external-track",
+    paper="external planners",
+    example="cells/pdm-closed-safety-tracks cells/idm-safety-tracks",
+    rows=rows,
+    kind=ExternalTrack,
+    tables=external_tables,
+    whole=True,
+    records=lambda track: track.losses,
+    names="path",
+    among=(_is_planner, "no cell of a published planner"),
+)

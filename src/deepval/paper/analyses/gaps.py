@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import AllocatorName, BudgetColumns, CellName, Form, column, declared_table, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.table import Table, percent
@@ -60,11 +61,11 @@ class GapMean(BudgetColumns, AllocatorName):
     causal_negative: int = column("Cells whose causal term is negative", "negative causal")
 
 
-def rows(results: Mapping[str, Result]) -> list[GapRow]:
-    """One row per cell, budget and allocator with a plain score."""
+def rows(results: Mapping[str, Result], *, kinds: Sequence[str] = ("latency",)) -> list[GapRow]:
+    """One row per cell, budget of these kinds and allocator with a plain score."""
     records = []
     for name, result in results.items():
-        plain = {(row.allocator, row.budget) for row in result.rows if row.oracle == "oracle"}
+        plain = {(row.allocator, row.budget) for row in result.rows if row.oracle == "oracle" and row.kind in kinds}
         records += [_row(name, result, gap) for gap in result.gaps if (gap.allocator, gap.budget) in plain]
     return records
 
@@ -147,3 +148,21 @@ def chart(rows: Sequence[GapRow]) -> Chart:
         for part in ("overhead", "ranking", "causal")
     ]
     return shares("Part of the gap to the oracle, share of the all-cheap loss", dots, line=0.0)
+
+
+GAPS = Analysis(
+    "gaps",
+    shows="Split the gap to the oracle into its causes",
+    details="The gap to the zero-cost oracle as overhead, ranking and causal enforcement, by cell and as means.",
+    see="definitions.md#where-the-gap-goes",
+    paper="overhead, ranking, causal",
+    example="cells/braking-monocular -a router-mlp-value -a gate-ridge",
+    rows=rows,
+    kind=(GapRow, GapMean),
+    table=table,
+    chart=chart,
+    takes={"results": "causal"},
+    over_cells=over_cells,
+    over_cells_table=over_cells_table,
+    summary_is_record=True,
+)

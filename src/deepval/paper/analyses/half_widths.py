@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.columns import CellName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, percent
@@ -45,3 +46,17 @@ def chart(rows: Sequence[WidthRow]) -> Chart:
     return shares(
         "Median half-width of the paired interval", (Dot(row.cell, row.budget, row.half_width) for row in rows)
     )
+
+
+HALF_WIDTHS = Analysis(
+    "half-widths",
+    shows="Show how wide the intervals are",
+    details="Median half-width of the paired interval, by cell and budget.",
+    paper="typical half-widths",
+    example="cells/braking-monocular result.json",
+    rows=rows,
+    kind=WidthRow,
+    table=table,
+    chart=chart,
+    takes=RESULTS,
+)

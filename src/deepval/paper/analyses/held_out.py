@@ -11,6 +11,7 @@ from typing import Literal
 
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.paper.analyses.selection_regret import FEWEST_TEST
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import AllocatorName, BudgetColumns, CellName, column, high, low
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import MISSING, Table, TableCell, interval, mark_of, number, percent
@@ -186,3 +187,20 @@ def chart(rows: Sequence[HeldOutRow]) -> Chart:
         if row.allocator == name
     ]
     return plain(f"nDG at {at:.0%} on test units, a dot for each cell", dots, line=0.0)
+
+
+HELD_OUT = Analysis(
+    "held-out",
+    shows="Show every allocator on the test units",
+    details=(
+        "Normalized decision gain (nDG) of every allocator on the test units, by cell and budget, marked "
+        "where it differs from random; diagnostics in their own section."
+    ),
+    paper="held-out tables",
+    example="cells/braking-monocular cells/braking-oracle",
+    rows=rows,
+    kind=HeldOutRow,
+    table=table,
+    chart=chart,
+    takes={"results": "results", "diagnosed": "diagnosed", "knowing": "knowing"},
+)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepval.cells.folder import BuiltCell
-from deepval.judging.budgets import Measured, allowance
+from deepval.judging.budgets import LEVELS, Energy, Latency, Measured, allowance
 from deepval.judging.ladder import optima
 from deepval.paper.analyses.judged import Charged, Units, figures, judged
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import BudgetColumns, CellName, column, declared_table, level
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -51,9 +52,13 @@ class LadderRow(BudgetColumns, CellName):
     excess_usd: float | None = column("The same for money", f"over {UNITS['usd']}", _excess)
 
 
+def _has_three_modes(cell: BuiltCell) -> bool:
+    return len(cell.table.modes) > 2
+
+
 def rows(
     cells: Mapping[str, BuiltCell],
-    budgets: Sequence[Measured],
+    budgets: Sequence[Measured] = tuple(kind(alpha) for kind in (Latency, Energy) for alpha in LEVELS),
     *,
     costs: Charged | None = None,
     units: Units = "test",
@@ -120,3 +125,21 @@ def chart(rows: Sequence[LadderRow]) -> Chart:
     """How much of the best plan's gain the top mode alone reaches in each cell, by budget."""
     dots = (Dot(row.cell, row.budget.label, row.top_only_share) for row in rows)
     return shares("Part of the best plan's gain that the top mode alone reaches", dots, line=1.0)
+
+
+LADDER = Analysis(
+    "ladder",
+    shows="Show the worth of choosing among several modes",
+    details="Choosing among several modes beside the top mode alone, in milliseconds and millijoules.",
+    see="definitions.md#more-than-two-modes",
+    paper="multi-fidelity ladder",
+    example="cells/braking-monocular --alpha 0.1 --alpha 0.2",
+    rows=rows,
+    kind=LadderRow,
+    table=table,
+    chart=chart,
+    takes={"cells": "cells", "costs": "costs"},
+    budgets=("latency", "energy"),
+    among=(_has_three_modes, "no cell of three modes or more"),
+    empty="A cell with three modes or more is needed; all given cells have two.",
+)

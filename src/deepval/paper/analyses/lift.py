@@ -5,12 +5,14 @@ docs/definitions.md, Lift bias.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.paper.analyses.judged import Units
+from deepval.paper.analysis import LOCATED, Analysis, Setting
 from deepval.paper.columns import column, count, decimals, declared_table
 from deepval.perception.placing.reference_geometry import lift_bias
 from deepval.perception.reported.detections import DetectionSet
@@ -40,7 +42,7 @@ def rows(
     cells: Mapping[str, BuiltCell],
     located: Mapping[str, CellSpec],
     *,
-    cls: str = "Car",
+    cls: Annotated[str, Setting("Class of the detections and of their reference objects.", ("--class",))] = "Car",
     units: Units = "all",
     watch: Watch = unwatched,
 ) -> list[LiftRow]:
@@ -84,3 +86,19 @@ def chart(rows: Sequence[LiftRow]) -> Chart:
     """Median overestimate of range by band, for each mode and class."""
     dots = (Dot(f"{row.from_m:g} to {row.to_m:g} m", f"{row.mode}, {row.cls}", row.median_m) for row in rows)
     return plain("Lifted less reference range, median (m)", dots, line=0.0)
+
+
+LIFT = Analysis(
+    "lift",
+    shows="Show the error of lifted ranges",
+    details="Lifted range minus reference range, by mode and band of ranges.",
+    see="definitions.md#lift-bias",
+    paper="lift bias",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=LiftRow,
+    table=table,
+    chart=chart,
+    takes=LOCATED,
+    needs_data=True,
+)

@@ -21,6 +21,7 @@ from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.resamples import Ratio, ratio
 from deepval.paper.analyses.judged import Units, cell_columns, judged
+from deepval.paper.analysis import LOCATED, Analysis
 from deepval.paper.columns import CellColumns, Form, column, declared_table, high, level, low
 from deepval.paper.columns import share as in_percent
 from deepval.perception.placing import PLACINGS
@@ -336,3 +337,22 @@ def chart(rows: Sequence[MechanismRow]) -> Chart:
         for name, label in series.items()
     ]
     return shares("Share of such inputs", dots)
+
+
+MECHANISM = Analysis(
+    "mechanism",
+    shows="Show which detections help and which harm",
+    details=(
+        "Changes of false positives, misses and boxes on helped, harmed and unaffected inputs; with the "
+        "data, what the system acts on."
+    ),
+    see="analyses.md#harm-mechanism",
+    paper="harm mechanism",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=MechanismRow,
+    table=table,
+    chart=chart,
+    takes=LOCATED,
+    by="cell",
+)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from deepval.cells.label_fits import CLASSIFIERS, GAINS, GATES, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import BudgetColumns, column
 from deepval.report.charts import Chart
 from deepval.report.table import Table
@@ -69,3 +70,23 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
 def chart(rows: Sequence[Contrast]) -> Chart:
     """The means over cells at the headline budget."""
     return pooled_chart(rows)
+
+
+OBJECTIVE_SWAP = Analysis(
+    "objective-swap",
+    shows="Compare fits on decision value and perception gain",
+    details=(
+        "The same allocators fitted on decision value and on perception gains (E1, E5, E8): paired "
+        "differences by cell and pooled, and wins."
+    ),
+    see="analyses.md#labels",
+    paper="training on perception gain",
+    example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a gate-gbm",
+    rows=rows,
+    kind=Contrast,
+    tables=tables,
+    chart=chart,
+    takes={"results": "relabelled"},
+    recipes=RECIPES,
+    labels=LABELS,
+)

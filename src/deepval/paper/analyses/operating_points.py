@@ -6,7 +6,7 @@ ones minimise each mode's own downstream loss on training and validation units. 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, ModeSpec, units_of
@@ -14,6 +14,7 @@ from deepval.cells.unit import variant_tables
 from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.analyses.thresholds import ALL, Counted, Ends, at_threshold, chosen, counted, ends_of, pairs, tuned
+from deepval.paper.analysis import LOCATED, Analysis, Setting
 from deepval.paper.columns import CellColumns, column, count, declared_table
 from deepval.perception.reported.score_thresholds import OperatingPoint
 from deepval.progress import Watch, unwatched
@@ -93,12 +94,16 @@ class _Candidate:
     own_loss: tuple[float | None, float | None] = (None, None)
 
 
+def _applies(cell: BuiltCell) -> bool:
+    return (cell.spec.geometry, cell.spec.system) != ("oracle", "receding-horizon")
+
+
 def rows(
     cells: Mapping[str, BuiltCell],
     located: Mapping[str, CellSpec],
     *,
-    with_pairs: bool = True,
-    with_tuned: bool = True,
+    with_pairs: Annotated[bool, Setting("Judge the 25 pairs of thresholds.", ("--pairs/--no-pairs",))] = True,
+    with_tuned: Annotated[bool, Setting("Tune each mode to its own loss (slow).", ("--tuned/--no-tuned",))] = True,
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
@@ -265,3 +270,24 @@ def _notes(rows: Sequence[OperatingRow]) -> Iterator[str]:
                 f"{cell}, {len(of_pairs)} pairs: harmed {percent(min(rates), 1)} to {percent(max(rates), 1)}, harm "
                 f"ratio {number(min(ratios))} to {number(max(ratios))}."
             )
+
+
+OPERATING_POINTS = Analysis(
+    "operating-points",
+    shows="Show harm at other detection thresholds",
+    details=(
+        "Harm under thresholds matched by boxes, F1 or precision (S0 to S3), under 25 pairs of thresholds, "
+        "and under thresholds tuned on the loss of each mode."
+    ),
+    see="definitions.md#operating-points",
+    paper="operating points",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=OperatingRow,
+    table=table,
+    takes=LOCATED,
+    by="cell",
+    long=True,
+    needs_data=True,
+    among=(_applies, "no cell but of the receding horizon with oracle geometry"),
+)

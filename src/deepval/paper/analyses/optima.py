@@ -12,6 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.agreement import transfer
 from deepval.paper.analyses.consumers import pairs, shared_inputs
 from deepval.paper.analyses.judged import Units
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import column, count, declared_table, level
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
@@ -84,3 +85,18 @@ def chart(rows: Sequence[OptimumRow]) -> Chart:
         for what, value in (("most favourable", row.best), ("least favourable", row.worst))
     ]
     return plain("nDG", dots, line=0.0)
+
+
+OPTIMA = Analysis(
+    "optima",
+    shows="Judge one consumer's optimum by another",
+    details="What the best and the worst of one consumer's optimal allocations are worth to another.",
+    paper="tie-invariant transfer",
+    example="cells/braking-monocular cells/receding-horizon-monocular --alpha 0.2",
+    rows=rows,
+    kind=OptimumRow,
+    table=table,
+    chart=chart,
+    by="view",
+    least=2,
+)

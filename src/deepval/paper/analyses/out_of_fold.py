@@ -9,16 +9,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Literal
+from typing import Annotated, Literal
 
 from deepval.cells.fitting import Scored, out_of_fold, recipes_for
 from deepval.cells.folder import BuiltCell
+from deepval.cells.label_fits import GATES
 from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
-from deepval.judging.budgets import Selection
+from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
-from deepval.paper.analyses.selection_regret import ALPHAS
+from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Setting
 from deepval.paper.columns import AllocatorName, CellName, column, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
@@ -55,11 +56,11 @@ class OutOfFoldRow(BudgetRecord, AllocatorName, CellName):
 
 def rows(
     cells: Mapping[str, BuiltCell],
-    recipes: Iterable[str] | None = None,
+    recipes: Iterable[str] | None = GATES,
     results: Mapping[str, Result] | None = None,
     *,
-    folds: int = 5,
-    alphas: Sequence[float] = ALPHAS,
+    folds: Annotated[int, Setting("Number of folds.", limits=(2, 1_000))] = 5,
+    alphas: Sequence[float] = LEVELS,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
     map_fits: Map = map,
@@ -181,3 +182,23 @@ def chart(rows: Sequence[OutOfFoldRow]) -> Chart:
             dots.append(Dot(label, "out of fold, not scored", row.ndg, row.ndg_lo, row.ndg_hi))
             dots.append(Dot(label, "held out", row.held_out_ndg))
     return plain(f"nDG at {at:.0%}, {STANDING}", dots, line=0.0)
+
+
+OUT_OF_FOLD = Analysis(
+    "out-of-fold",
+    shows="Show allocators out of fold over all units",
+    details=(
+        "Allocators over all units, each unit scored by a fit on the others. These numbers are released, not scored."
+    ),
+    see="definitions.md#out-of-fold",
+    paper="held-out allocation",
+    example="cells/braking-monocular -a gate-ridge -a gate-gbm",
+    rows=rows,
+    kind=OutOfFoldRow,
+    table=table,
+    chart=chart,
+    takes={"cells": "cells", "results": "free"},
+    by="cell",
+    judges=True,
+    among=FIRST_OF_PAIR,
+)

@@ -14,19 +14,20 @@ from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputWarning
 from deepval.judging.agreement import pair_counts
-from deepval.judging.budgets import Selection
+from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analyses.judged import judged, loss_title
 from deepval.paper.analyses.selection_regret import (
-    ALPHAS,
     FEWEST_TEST,
     HEADLINES,
     POOLS,
+    Losses,
     objectives,
     pools,
     ranked,
     too_few,
 )
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CellName, column, decimals, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -78,8 +79,8 @@ def rows(
     scores: Mapping[str, Mapping[str, Scored]],
     diagnostics: Mapping[str, Mapping[str, Scored]] | None = None,
     *,
-    losses: Sequence[str] | None = None,
-    alphas: Sequence[float] = ALPHAS,
+    losses: Losses = None,
+    alphas: Sequence[float] = LEVELS,
     watch: Watch = unwatched,
 ) -> list[RankingRow]:
     """One row per pool, perception loss, cell and budget whose decision value is defined on the test units.
@@ -210,3 +211,21 @@ def chart(rows: Sequence[RankingRow]) -> Chart:
     """Share of pairs without a common best signal for each perception loss, a series for each pool."""
     dots = [Dot(loss_title(row.loss), row.pool, row.share) for row in over_cells(rows)]
     return shares("Pairs without a common best signal", dots)
+
+
+PERCEPTION_RANKING = Analysis(
+    "perception-ranking",
+    shows="Compare the best signals by perception and decision",
+    details=(
+        "How often the best signal by perception gain and the best by decision gain differ, over cells and budgets."
+    ),
+    see="definitions.md#choosing-an-allocator",
+    paper="rank by perception gain",
+    example="cells/braking-monocular cells/braking-oracle -a gate-ridge",
+    rows=rows,
+    kind=RankingRow,
+    tables=tables,
+    chart=chart,
+    takes={"cells": "cells", "scores": "scores", "diagnostics": "diagnostics"},
+    judges=True,
+)

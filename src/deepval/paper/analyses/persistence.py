@@ -16,6 +16,7 @@ from deepval.cells.unit import unit_data, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
+from deepval.paper.analysis import LOCATED, Analysis
 from deepval.paper.columns import CellColumns, column, declared_table, share
 from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
@@ -154,3 +155,19 @@ def _notes(rows: Sequence[PersistenceRow]) -> Iterator[str]:
             f"cell{'s' if len(moved) > 1 else ''}; the harm ratio falls by a third or more in "
             f"{', '.join(fallen) or 'none'}."
         )
+
+
+PERSISTENCE = Analysis(
+    "persistence",
+    shows="Show harm with a three-frame persistence filter",
+    details="Harm when a detection must persist over three frames, beside harm without the filter.",
+    see="definitions.md#persistence",
+    paper="persistence filter",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=PersistenceRow,
+    table=table,
+    takes=LOCATED,
+    by="cell",
+    needs_data=True,
+)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from deepval.cells.label_fits import CLASSIFIERS, PUBLISHED, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import column, declared_table
 from deepval.report.charts import Chart
 from deepval.report.table import Table
@@ -93,3 +94,23 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
 def chart(rows: Sequence[Contrast]) -> Chart:
     """The means over cells at the headline budget."""
     return pooled_chart(rows)
+
+
+PUBLISHED_OBJECTIVES = Analysis(
+    "published-objectives",
+    shows="Compare fits on published objectives",
+    details=(
+        "The same routers fitted on decision value, on ORIC's reward and on AP-swap: wins against random, "
+        "discordant rows, and rows significantly ahead and behind."
+    ),
+    see="analyses.md#labels",
+    paper="published routing objectives",
+    example="cells/braking-monocular -a router-gbm-value -a router-gbm-binary",
+    rows=rows,
+    kind=Contrast,
+    tables=tables,
+    chart=chart,
+    takes={"results": "relabelled"},
+    recipes=RECIPES,
+    labels=LABELS,
+)

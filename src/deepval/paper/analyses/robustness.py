@@ -22,6 +22,7 @@ from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
 from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm
+from deepval.paper.analysis import LOCATED, Analysis
 from deepval.paper.columns import column, declared_table, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, number
@@ -216,3 +217,20 @@ def _notes(rows: Sequence[RobustnessRow]) -> Iterator[str]:
         )
     reasons = [f"{row.cell}: {why}." for row in rows for why in (row.fn_reason, row.multi_reason) if why]
     yield from dict.fromkeys(reasons)
+
+
+ROBUSTNESS = Analysis(
+    "robustness",
+    shows="Show signals over sixteen configurations",
+    details=(
+        "What ranking by perception gain is worth over sixteen configurations of system, geometry and "
+        "corridor. Other geometries and systems need the data."
+    ),
+    paper="robustness",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=RobustnessRow,
+    table=table,
+    takes=LOCATED,
+    by="pair",
+)

@@ -2,15 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
+from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Setting
 from deepval.paper.columns import AllocatorName, CellName, column, declared_table, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, number
+
+RANDOMIZED = ("router-mlp-value", "router-mlp-binary", "gate-gbm", "router-gbm-value", "router-gbm-binary")
+"""The recipes of the paper's study; no other recipe has a random fit."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,9 @@ class SeedStudy(AllocatorName, CellName):
 
 def rows(
     cells: Mapping[str, BuiltCell],
-    recipes: Iterable[str],
+    recipes: Iterable[str] = RANDOMIZED,
     *,
-    seeds: int = 6,
+    seeds: Annotated[int, Setting("Number of seeds: 0, 1, ...", limits=(1, 1_000))] = 6,
     alpha: float = 0.2,
     draws: int = 1000,
     watch: Watch = unwatched,
@@ -67,3 +72,21 @@ def chart(rows: Sequence[SeedStudy]) -> Chart:
     """The nDG by seed for each recipe and cell."""
     dots = [Dot(f"{row.cell}: {row.allocator}", "", value) for row in rows for value in row.ndg]
     return plain("nDG by training seed", dots, line=0.0)
+
+
+SEEDS = Analysis(
+    "seeds",
+    shows="Show how results depend on the training seed",
+    details="nDG and verdict of an allocator fitted with several seeds, and whether its scores are the same bits.",
+    see="definitions.md#seeds-and-transfer",
+    paper="seed study",
+    example="cells/braking-monocular -a router-mlp-value -a gate-gbm",
+    rows=rows,
+    kind=SeedStudy,
+    table=table,
+    chart=chart,
+    by="cell",
+    judges=True,
+    long=True,
+    among=FIRST_OF_PAIR,
+)

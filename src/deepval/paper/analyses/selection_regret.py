@@ -7,7 +7,7 @@ once, on the test units, by realised decision gain. So learned allocators must h
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from deepval.arrays import Float, Int
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
-from deepval.judging.budgets import Selection
+from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.comparison import Basis, Contender, basis, contenders
 from deepval.judging.draws import Draws, seeds_by_units
 from deepval.judging.evaluation import evaluate
@@ -25,6 +25,7 @@ from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
 from deepval.judging.ties import inclusion
 from deepval.paper.analyses.judged import judged, loss_title
+from deepval.paper.analysis import Analysis, Setting
 from deepval.paper.columns import column, high, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
@@ -35,7 +36,6 @@ from deepval.tables.columns import positions
 from deepval.tables.shares import quota
 from deepval.tables.values import ValueTable
 
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
 RANDOM = "random"
 FREE = (RANDOM, "uncertainty", "criticality", "ego-speed")
 """Signals without a fit."""
@@ -106,6 +106,12 @@ def checked_losses(losses: Iterable[str]) -> list[str]:
     if unknown is not None:
         raise InputError(f"A perception loss must be one of {', '.join(LOSSES)}; found {unknown!r}.")
     return named
+
+
+Losses = Annotated[
+    Sequence[str] | None,
+    Setting("Perception loss, E1 to E8. Repeatable. Default: all that are defined.", ("--loss",), read=checked_losses),
+]
 
 
 def pools(scored: Mapping[str, Scored], table: ValueTable) -> dict[str, Pool]:
@@ -201,8 +207,8 @@ def rows(
     cells: Mapping[str, BuiltCell],
     scores: Mapping[str, Mapping[str, Scored]],
     *,
-    losses: Sequence[str] | None = None,
-    alphas: Sequence[float] = ALPHAS,
+    losses: Losses = None,
+    alphas: Sequence[float] = LEVELS,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
     watch: Watch = unwatched,
@@ -403,3 +409,22 @@ def chart(rows: Sequence[RegretRow]) -> Chart:
         for row in sorted(means, key=lambda row: (row.loss, row.alpha))
     )
     return shares("Regret, of the all-cheap loss", dots, line=0.0)
+
+
+SELECTION_REGRET = Analysis(
+    "selection-regret",
+    shows="Show the cost of selecting by perception gain",
+    details=(
+        "Allocators selected on validation units by perception gain and by decision gain, and the loss on "
+        "test units from the first, by cell and pooled."
+    ),
+    see="definitions.md#choosing-an-allocator",
+    paper="selection regret",
+    example="cells/braking-monocular cells/braking-oracle --loss E1 --loss E8",
+    rows=rows,
+    kind=RegretRow,
+    tables=tables,
+    chart=chart,
+    takes={"cells": "cells", "scores": "train_scores"},
+    judges=True,
+)

@@ -4,10 +4,11 @@ Weights that change no plan are recombined from the loss terms in a cell's folde
 data, if available.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Annotated, Literal
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
@@ -15,6 +16,7 @@ from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
+from deepval.paper.analysis import LOCATED, Analysis, Setting
 from deepval.paper.columns import CellColumns, column, declared_table, share
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, lines_of, number
@@ -71,11 +73,35 @@ class _Variant:
     """The loss term that the constant weighs, where it changes no plan."""
 
 
+def _vary(texts: Sequence[str]) -> dict[str, list[float]] | None:
+    """Values by constant, from NAME=A,B."""
+    constants: dict[str, list[float]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        if not name or not values or name in constants:
+            raise InputError(f"--vary must be NAME=A,B,... with numbers, once for each NAME; found {text!r}.")
+        constants[name] = [_number(value) for value in values.split(",")]
+    return constants or None
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"--vary NAME=A,B,... must hold finite numbers; found {text!r}.")
+    return value
+
+
 def rows(
     cells: Mapping[str, BuiltCell],
     *,
     located: Mapping[str, CellSpec] | None = None,
-    vary: Mapping[str, Sequence[float]] | None = None,
+    vary: Annotated[
+        Mapping[str, Sequence[float]] | None,
+        Setting("NAME=A,B,...: values of a constant of the systems, instead of the paper's.", read=_vary),
+    ] = None,
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
@@ -186,3 +212,20 @@ def _ranges(rows: Sequence[SensitivityRow]) -> Iterator[tuple[tuple[str, str], l
 
 def _range(values: Sequence[float], form: Callable[[float | None], str]) -> tuple[str, str]:
     return f"{form(min(values))} to {form(max(values))}", ""
+
+
+SENSITIVITY = Analysis(
+    "sensitivity",
+    shows="Show harm under other loss weights and corridors",
+    details=(
+        "Harm under other weights of the loss and other corridor widths, one at a time. Settings that change "
+        "plans need the data."
+    ),
+    paper="loss and corridor sensitivity",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=SensitivityRow,
+    table=table,
+    takes=LOCATED,
+    by="cell",
+)

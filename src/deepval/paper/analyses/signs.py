@@ -10,6 +10,7 @@ from typing import Literal
 from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CellColumns, column, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -86,3 +87,20 @@ def chart(rows: Sequence[SignRow]) -> Chart:
         (Dot(row.cell, "harm rate", row.harm_rate, row.harm_rate_lo, row.harm_rate_hi) for row in rows),
         line=0.5,
     )
+
+
+SIGNS = Analysis(
+    "signs",
+    shows="Count helpful and harmful escalations",
+    details=(
+        "Affected and harmed inputs, the harm ratio, and the shares of the all-cheap loss that escalating "
+        "everything and the oracle remove, with intervals over units."
+    ),
+    paper="tables of signs, oracle-geometry control",
+    example="cells/braking-monocular cells/braking-oracle",
+    rows=rows,
+    kind=SignRow,
+    table=table,
+    chart=chart,
+    by="cell",
+)

@@ -7,10 +7,12 @@ that look at nothing of the cheap mode's: a picture, the ego's speed. Others wou
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Annotated
 
 from deepval.allocators import RECIPES, PixelRecipe, PixelRouter
 from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
+from deepval.paper.analysis import Analysis, Setting
 from deepval.paper.columns import (
     AllocatorName,
     BudgetColumns,
@@ -76,7 +78,19 @@ def skippers() -> tuple[str, ...]:
     return tuple(name for name, parts in uses_by_name.items() if not any(part.startswith("cheap") for part in parts))
 
 
-def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None) -> list[SkippingRow]:
+Skippers = Annotated[
+    Sequence[str] | None,
+    Setting("Allocator that needs no cheap pass. Repeatable. Default: those of deepval.", ("--allocator", "-a")),
+]
+
+
+def rows(
+    results: Mapping[str, Result],
+    allocators: Annotated[
+        Sequence[str] | None,
+        Setting("Allocator that needs no cheap pass. Repeatable. Default: those of deepval.", ("--allocator", "-a")),
+    ] = None,
+) -> list[SkippingRow]:
     """One row per cell, skipping budget and allocator.
 
     Args:
@@ -187,3 +201,20 @@ def chart(rows: Sequence[SkippingRow]) -> Chart:
         if row.share
     )
     return shares("Gain less random's, share of the all-cheap loss", dots, line=0.0)
+
+
+SKIPPING = Analysis(
+    "skipping",
+    shows="Charge routers that replace the cheap pass",
+    details="Routers that need no cheap pass, charged for the full mode instead of both.",
+    paper="skipping router",
+    example="cells/braking-monocular --costs jetson-agx-xavier",
+    rows=rows,
+    kind=(SkippingRow, SkippingCount),
+    table=table,
+    chart=chart,
+    takes={"results": "skipping"},
+    over_cells=over_cells,
+    over_cells_table=over_cells_table,
+    empty=("A skipping router must be among the scores of a cell; found none: give -a NAME, the name of its scores."),
+)

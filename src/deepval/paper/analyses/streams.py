@@ -19,6 +19,7 @@ from deepval.judging.over_cells import can_resample, mean_over_cells, shared_dra
 from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
 from deepval.judging.streams import Streamed
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import AllocatorName, BudgetColumns, column, declared_table, high, low
 from deepval.paper.columns import share as in_percent
 from deepval.report.charts import Chart, Dot, at_headline, plain
@@ -99,13 +100,13 @@ def control_scores(inputs: int, number: int, *, seed: int = 0) -> dict[str, Floa
     return {f"{CONTROL} {index + 1}": rng.random(inputs) for index in range(number)}
 
 
-def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None) -> list[StreamRow]:
+def rows(results: Mapping[str, Result], *, kinds: Sequence[str] = ("selection",)) -> list[StreamRow]:
     """One row per budget and policy for all allocators together, then for each of them and for the controls.
 
     Args:
         results: Results by cell with streams and samples. Cells with the same units need the same draws, cells with
             other units draws of another seed.
-        allocators: Those to look at; all that have streams where None.
+        kinds: Kinds of budgets to include.
     """
     if not results:
         raise InputError("Streaming policies are pooled over cells; found none.")
@@ -114,7 +115,7 @@ def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None)
     if bare is not None:
         raise InputError(f"{bare}: the result has no streams: judge with calibration units (--calibrate).")
     draws = shared_draws(held)
-    members = [m for name, item in held.items() for m in _members(name, item) if _is_requested(m.allocator, allocators)]
+    members = [m for name, item in held.items() for m in _members(name, item) if m.stream.row.kind in kinds]
     records = []
     for budget in dict.fromkeys(m.stream.row.budget for m in members):
         here = [m for m in members if m.stream.row.budget == budget]
@@ -126,10 +127,6 @@ def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None)
             groups |= {name: [m for m in of_policy if m.allocator == name] for name in names}
             records += [_row(policy, name, budget, group, draws) for name, group in groups.items() if group]
     return records
-
-
-def _is_requested(allocator: str, allocators: Sequence[str] | None) -> bool:
-    return allocators is None or allocator == CONTROL or allocator in allocators
 
 
 def _members(cell: str, held: Basis) -> list[_Member]:
@@ -220,3 +217,22 @@ def chart(rows: Sequence[StreamRow]) -> Chart:
     )
     at = " or ".join(dict.fromkeys(row.budget.label for row in shown))
     return plain(f"nDG less the ranking's, {at}", dots, line=0.0)
+
+
+STREAMS = Analysis(
+    "streams",
+    shows="Compare causal policies with the ranking",
+    details=(
+        "Four causal policies against the ranking in hindsight, pooled over cells and allocators, and rates "
+        "that are missed."
+    ),
+    see="definitions.md#streaming",
+    paper="streaming policies",
+    example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a router-mlp-value",
+    rows=rows,
+    kind=StreamRow,
+    table=table,
+    chart=chart,
+    takes={"results": "streamed"},
+    budgets=("selection",),
+)

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -17,9 +18,10 @@ from deepval.cells.folder import BuiltCell
 from deepval.diagnostics import PLANNING_DIAGNOSTICS
 from deepval.errors import InputError, InputWarning, is_of_machine
 from deepval.judging.agreement import sign_disagreement, spearman
-from deepval.judging.budgets import Selection
+from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.comparison import basis
 from deepval.judging.evaluation import evaluate
+from deepval.paper.analysis import Analysis, Setting
 from deepval.paper.columns import column, count, declared_table
 from deepval.paper.columns import share as in_percent
 from deepval.progress import Watch, unwatched
@@ -29,7 +31,6 @@ from deepval.systems.learned import LEARNED, MARKS
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
 
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
 ALPHA = 0.2
 SCORES = ("uncertainty", "criticality", "reference-criticality", "gain-E1", "gain-E8", *PLANNING_DIAGNOSTICS)
 """What is judged: what a vehicle could compute, the reference's criticality, missed objects, risk, PKL and TIP."""
@@ -109,7 +110,7 @@ def across_targets(
     cells: Mapping[str, BuiltCell],
     scores: Iterable[str] = SCORES,
     *,
-    alphas: Sequence[float] = ALPHAS,
+    alphas: Sequence[float] = LEVELS,
     draws: int = 1000,
     watch: Watch = unwatched,
 ) -> Targets:
@@ -131,8 +132,24 @@ def across_targets(
     return Targets(tuple(rows), tuple(gaps), tuple(pairs), absent)
 
 
-rows = across_targets
-"""The analysis by the name that all have; its tables are `target_tables`."""
+def rows(
+    cells: Mapping[str, BuiltCell],
+    scores: Annotated[
+        Iterable[str], Setting("Signal or diagnostic to judge. Repeatable.", ("--allocator", "-a"))
+    ] = SCORES,
+    *,
+    alpha: float = 0.2,
+    watch: Watch = unwatched,
+) -> Targets:
+    """Every score judged on every cell at the default levels and at `alpha`, which the tables show."""
+    return across_targets(cells, scores, alphas=sorted({*LEVELS, alpha}), watch=watch)
+
+
+def figure(targets: Targets) -> Any:
+    """The figure of nDG by target, score and budget."""
+    from deepval.report.figures.summary import across
+
+    return across(curves(targets))
 
 
 def _refuse_others(cells: Mapping[str, BuiltCell]) -> None:
@@ -324,3 +341,21 @@ def _gap_table(analysis: Targets, alpha: float) -> Table:
 
 def _span(low: float | None, high: float | None) -> str:
     return MISSING if low is None or high is None else f"[{number(low)}, {number(high)}]"
+
+
+TARGETS = Analysis(
+    "targets",
+    shows="Judge one score by several targets",
+    details="Gain of one score under several targets, where targets disagree, and self-reference gaps.",
+    paper="cross-target table, self-reference gap",
+    example="cells/braking-oracle cells/planner-ade-oracle --figure eta.pdf",
+    rows=rows,
+    kind=Targets,
+    tables=target_tables,
+    by="view",
+    whole=True,
+    records=lambda targets: targets.rows,
+    figure=figure,
+    least=2,
+    judges=True,
+)

@@ -11,6 +11,7 @@ from deepval.errors import InputError
 from deepval.judging.agreement import tie_audit
 from deepval.judging.ties import nth_highest
 from deepval.paper.analyses.judged import Units, judged
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CellName, column, count, declared_table, level
 from deepval.paper.columns import share as in_percent
 from deepval.progress import Watch, unwatched
@@ -49,7 +50,7 @@ def rows(
     cells: Mapping[str, BuiltCell],
     *,
     scores: Mapping[str, Iterable[Scores]] | None = None,
-    alphas: Sequence[float] = (0.1, 0.2, 0.3, 0.5),
+    alphas: Sequence[float] = (0.2,),
     units: Units = "all",
     watch: Watch = unwatched,
 ) -> list[TieRow]:
@@ -108,3 +109,21 @@ def chart(rows: Sequence[TieRow]) -> Chart:
         "Share of the choice that ties decide",
         (Dot(f"{row.cell}: {row.ranking}", f"{row.alpha:.0%}", row.share) for row in rows),
     )
+
+
+TIES = Analysis(
+    "ties",
+    shows="Show what ties at a ranking's cut decide",
+    details=(
+        "How many slots of a ranking are filled by ties at its cut: for the decision value itself and, with "
+        "--scores, for the scores stored with the cell."
+    ),
+    paper="tie audit",
+    example="cells/braking-monocular --scores --units test",
+    rows=rows,
+    kind=TieRow,
+    table=table,
+    chart=chart,
+    takes={"cells": "cells", "scores": "aligned"},
+    by="cell",
+)

@@ -9,14 +9,21 @@ from dataclasses import dataclass
 from deepval.allocators import Recipe, recipe_named
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
-from deepval.judging.budgets import Selection
+from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analyses.judged import sees_the_same
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import AllocatorName, column, declared_table, or_nothing, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, number
 from deepval.tables.columns import positions
+
+WITHOUT_EXTRAS = (
+    *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-mlp-binary", "router-gbm-value"),
+    *("router-gbm-binary", "router-two-head", "router-recall"),
+)
+"""Recipes that need no optional library and give one score per input."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +42,9 @@ class Transfer(AllocatorName):
 
 def rows(
     cells: Mapping[str, BuiltCell],
-    recipes: Iterable[str | Recipe],
+    recipes: Iterable[str | Recipe] = WITHOUT_EXTRAS,
     *,
-    alphas: Iterable[float] = (0.1, 0.2, 0.3, 0.5),
+    alphas: Iterable[float] = LEVELS,
     draws: int = 1000,
     watch: Watch = unwatched,
 ) -> list[Transfer]:
@@ -78,3 +85,21 @@ def chart(rows: Sequence[Transfer]) -> Chart:
         if row.source != row.target
     ]
     return plain("nDG less that of the router fitted there", dots, line=0.0)
+
+
+TRANSFER = Analysis(
+    "transfer",
+    shows="Judge routers on another consumer",
+    details="What a router fitted for one consumer is worth to another, and its regret against one fitted there.",
+    see="definitions.md#seeds-and-transfer",
+    paper="transfer with coverage",
+    example="cells/braking-monocular cells/receding-horizon-monocular -a gate-ridge",
+    rows=rows,
+    kind=Transfer,
+    table=table,
+    chart=chart,
+    by="view",
+    least=2,
+    judges=True,
+    names="path",
+)

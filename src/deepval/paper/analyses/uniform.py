@@ -7,11 +7,12 @@ lead of uniform full fidelity is one over every allocator that was judged.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from deepval.errors import InputError
 from deepval.judging.comparison import AT, POLICIES, RANKING, Comparison, compare
 from deepval.paper.analyses.judged import mode_costs
+from deepval.paper.analysis import Analysis, Setting
 from deepval.paper.columns import BudgetColumns, CellName, column, declared_table, high, low, or_dash
 from deepval.paper.columns import share as in_percent
 from deepval.report.charts import Chart, Dot, shares
@@ -73,7 +74,23 @@ class _Rival(NamedTuple):
     ndg: float | None
 
 
-def rows(results: Mapping[str, Result], *, policy: str = "causal-cap") -> list[UniformRow]:
+def _policy(name: str) -> str:
+    allowed = (*POLICIES, RANKING)
+    if name not in allowed:
+        raise InputError(f"--policy must be one of {', '.join(allowed)}; found {name!r}.")
+    return name
+
+
+Policy = Annotated[str, Setting("How allocators meet the budget: a causal policy, or ranking.", read=_policy)]
+
+
+def rows(
+    results: Mapping[str, Result],
+    *,
+    policy: Annotated[
+        str, Setting("How allocators meet the budget: a causal policy, or ranking.", read=_policy)
+    ] = "causal-cap",
+) -> list[UniformRow]:
     """One row per cell and measured budget.
 
     Args:
@@ -207,3 +224,19 @@ def chart(rows: Sequence[UniformRow]) -> Chart:
         Dot(row.cell, row.budget.label, row.difference, row.lo, row.hi) for row in rows if row.difference is not None
     )
     return shares("Uniform full less the best allocator, share of the all-cheap loss", dots, line=0.0)
+
+
+UNIFORM = Analysis(
+    "uniform",
+    shows="Compare allocators with the full mode everywhere",
+    details="The full mode alone on every input, against the best allocator that fits the same budget.",
+    paper="uniform full fidelity",
+    example="cells/braking-monocular --alpha 0.5",
+    rows=rows,
+    kind=(UniformRow, UniformCount),
+    table=table,
+    chart=chart,
+    takes={"results": "causal"},
+    over_cells=over_cells,
+    over_cells_table=over_cells_table,
+)

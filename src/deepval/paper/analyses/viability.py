@@ -16,6 +16,7 @@ from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import Units, judged
+from deepval.paper.analysis import LOCATED, Analysis
 from deepval.paper.columns import CellName, column, declared_table, high, low, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
@@ -115,3 +116,22 @@ def chart(rows: Sequence[ViableRow]) -> Chart:
     """By how much each mode loses less than the best predictor that looks at nothing."""
     dots = (Dot(f"{row.cell}: {row.mode}", row.trivial, row.margin, row.margin_lo, row.margin_hi) for row in rows)
     return plain("Mean loss of the trivial predictor less the mode's", dots, line=0.0)
+
+
+VIABILITY = Analysis(
+    "viability",
+    shows="Compare each mode with predictors that see nothing",
+    details=(
+        "Mean loss of each mode beside that of the best predictor that looks at nothing, on the inputs of the cell."
+    ),
+    see="definitions.md#trivial-predictors",
+    paper="viability check",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=ViableRow,
+    table=table,
+    chart=chart,
+    takes=LOCATED,
+    by="cell",
+    needs_data=True,
+)

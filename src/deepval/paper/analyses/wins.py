@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.columns import AllocatorName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table
@@ -58,3 +59,17 @@ def chart(rows: Sequence[WinRow]) -> Chart:
         for verdict, number in (("better", row.better), ("worse", row.worse))
     ]
     return shares("Share of cells and budgets", dots)
+
+
+WINS = Analysis(
+    "wins",
+    shows="Count wins and losses against random",
+    details="Verdicts against random of each allocator, counted over cells and budgets.",
+    paper="win counts",
+    example="cells/braking-monocular cells/braking-oracle",
+    rows=rows,
+    kind=WinRow,
+    table=table,
+    chart=chart,
+    takes=RESULTS,
+)
