@@ -105,7 +105,7 @@ def test_every_command_answers_to_h(words):
 
 def test_help_lists_commands_under_headings_one_line_each(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    lines = invoke("-h").output.splitlines()
+    lines = run("-h").out.splitlines()
     heads = [line.removesuffix(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert heads == ["Options", *GROUPS]
     first = lines.index(f"{heads[1]}:")

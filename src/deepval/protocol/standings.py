@@ -35,7 +35,7 @@ from deepval.protocol.keeping import code_digest
 from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.submissions import Submission
 from deepval.protocol.tracks import TrackedCell
-from deepval.results import BudgetKey, BudgetRecord, Result, known
+from deepval.results import BudgetKey, BudgetRecord, Result
 from deepval.tables.costs import Convention, Costs
 
 SHOWN_REFERENCES = ("oracle", "all-full", "random")
@@ -176,9 +176,7 @@ def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged],
     bounds = versus_random_bounds(mean_paired(members, cells), cells)
     return replace(
         start,
-        versus_random=known(float(np.mean([member.paired[0] for member in members]))),
-        versus_random_lo=known(bounds.low),
-        versus_random_hi=known(bounds.high),
+        **bounds.estimate(float(np.mean([member.paired[0] for member in members]))).columns("versus_random"),
         ndg=_mean([member.row.ndg for member in members]),
         **_shares(members),
     )

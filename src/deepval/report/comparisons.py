@@ -153,7 +153,7 @@ def _table(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]],
 
 
 LADDER = "oracle-ladder"
-NO_COST, UNPRICED = Reason.NO_COST.said(), "no cost"
+NO_COST, UNPRICED = Reason.NO_COST.text(), "no cost"
 UNLISTED = ("all-full", "oracle", LADDER)
 
 
