@@ -117,7 +117,7 @@ def perceive(
             f"{quantity(mode.units, 'unit')} ({mode.units_run} run now, {quantity(mode.failed, 'frame')} failed)"
         )
         if mode.note is not None:
-            say(f"  note: timing is noisy. {mode.note} Use more --samples on a quiet machine.")
+            say(f"  note: {mode.note} Use more --samples on a quiet machine.")
     say(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
 
 
