@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from deepval.errors import InputError, meant, quoted
+from deepval.errors import InputError, quote, suggestion
 
 Kind = TypeVar("Kind")
 
@@ -15,15 +15,15 @@ def word(value: Any, allowed: Iterable[str], what: str) -> str:
     words = tuple(allowed)
     if isinstance(value, str) and value in words:
         return value
-    near = meant(value, words) if isinstance(value, str) else "."
-    raise InputError(f"{what} must be one of {', '.join(words)}; found {quoted(value)}{near}")
+    near = suggestion(value, words) if isinstance(value, str) else "."
+    raise InputError(f"{what} must be one of {', '.join(words)}; found {quote(value)}{near}")
 
 
 def flag(value: Any, what: str) -> bool:
     """True or False."""
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return bool(value)
-    raise InputError(f"{what} must be True or False; found {quoted(value)}.")
+    raise InputError(f"{what} must be True or False; found {quote(value)}.")
 
 
 def whole(value: Any, what: str, *, least: int = 0, most: int | None = None) -> int:
@@ -31,7 +31,7 @@ def whole(value: Any, what: str, *, least: int = 0, most: int | None = None) -> 
     if not isinstance(value, bool) and isinstance(value, Integral) and least <= int(value) <= (most or math.inf):
         return int(value)
     bounds = f"{least:,} or more" if most is None else f"{least:,} to {most:,}"
-    raise InputError(f"{what} must be a whole number, {bounds}; found {quoted(value)}.")
+    raise InputError(f"{what} must be a whole number, {bounds}; found {quote(value)}.")
 
 
 def number(value: Any, what: str) -> float:
@@ -42,7 +42,7 @@ def number(value: Any, what: str) -> float:
         converted = math.inf
     if math.isfinite(converted):
         return converted
-    raise InputError(f"{what} must be a number; found {quoted(value)}.")
+    raise InputError(f"{what} must be a number; found {quote(value)}.")
 
 
 def texts(value: Any, what: str, *, numbers: bool = False) -> tuple[str, ...]:
@@ -52,27 +52,27 @@ def texts(value: Any, what: str, *, numbers: bool = False) -> tuple[str, ...]:
         items = tuple(several)
         if all(isinstance(item, str) or (numbers and isinstance(item, Integral)) for item in items):
             return tuple(map(str, items))
-    raise InputError(f"{what} must be text, or a list of texts; found {quoted(value)}.")
+    raise InputError(f"{what} must be text, or a list of texts; found {quote(value)}.")
 
 
 def text(value: Any, what: str) -> str:
     """A text."""
     if isinstance(value, str):
         return str(value)
-    raise InputError(f"{what} must be text; found {quoted(value)}.")
+    raise InputError(f"{what} must be text; found {quote(value)}.")
 
 
 def instance(value: Any, kind: type[Kind], what: str) -> Kind:
     """An instance of a class."""
     if isinstance(value, kind):
         return value
-    raise InputError(f"{what} must be a {kind.__name__}; found {quoted(value)}.")
+    raise InputError(f"{what} must be a {kind.__name__}; found {quote(value)}.")
 
 
 def by_cell(value: Any, kind: type[Kind], what: str) -> Mapping[str, Kind]:
     """Instances of a class by the name of their cell, at least one."""
     if not isinstance(value, Mapping):
-        raise InputError(f"{what} must be a mapping from names; found {quoted(value)}.")
+        raise InputError(f"{what} must be a mapping from names; found {quote(value)}.")
     if not value:
         raise InputError(f"{what}: at least one cell is needed; found none.")
-    return {str(name): instance(item, kind, f"{what}: {quoted(name)}") for name, item in value.items()}
+    return {str(name): instance(item, kind, f"{what}: {quote(name)}") for name, item in value.items()}

@@ -26,37 +26,37 @@ class Evidence:
 
     Attributes:
         table: The losses.
-        kept: Columns by name, one number per input of the table; empty where there are only losses.
+        columns: Columns by name, one number per input of the table; empty where there are only losses.
     """
 
     table: ValueTable
-    kept: Mapping[str, Float[np.ndarray, "input"]] = field(default_factory=dict)
+    columns: Mapping[str, Float[np.ndarray, "input"]] = field(default_factory=dict)
 
     def restrict(self, units: Sequence[str]) -> "Evidence":
         """The evidence of the named units only."""
         table = self.table.restrict(units)
         rows = columns.positions(table.input, self.table.input)
-        return Evidence(table, {name: column[rows] for name, column in self.kept.items()})
+        return Evidence(table, {name: column[rows] for name, column in self.columns.items()})
 
     def column(self, name: str) -> Float[np.ndarray, "input"]:
         """One of the columns."""
-        if not self.kept:
+        if not self.columns:
             raise InputError("Reference and detections are needed beside the losses; none were given: give them.")
-        if name not in self.kept:
+        if name not in self.columns:
             raise InputError(
                 f"The cell keeps no {name!r}: its modes have no probabilities or image boxes to find it from, or it "
-                f"was built before this version (then build it again). It keeps {', '.join(self.kept)}."
+                f"was built before this version (then build it again). It keeps {', '.join(self.columns)}."
             )
-        return self.kept[name]
+        return self.columns[name]
 
-    def found_from(self, role: str, name: str) -> "Evidence":
+    def from_role(self, role: str, name: str) -> "Evidence":
         """The evidence with the values of a column that were computed from the units of a role alone."""
-        return Evidence(self.table, {**self.kept, name: self.column(role_column(name, role))})
+        return Evidence(self.table, {**self.columns, name: self.column(role_column(name, role))})
 
     @property
     def losses(self) -> tuple[dict[str, Float[np.ndarray, "input"]], dict[str, Float[np.ndarray, "input"]]]:
         """Perception losses of each input, of the cheap and of the full mode: E1 to E8, or those that are defined."""
-        names = [name for name in LOSSES if {f"cheap_{name}", f"full_{name}"} <= self.kept.keys()] or LOSSES
+        names = [name for name in LOSSES if {f"cheap_{name}", f"full_{name}"} <= self.columns.keys()] or LOSSES
         cheap, full = ({name: self.column(f"{mode}_{name}") for name in names} for mode in ("cheap", "full"))
         return cheap, full
 
@@ -136,7 +136,7 @@ class PlanningGain(Diagnostic):
 
     def scores(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
         """The gain, positive where the full mode perceives better: PKL falls, TIP rises towards 0."""
-        if f"cheap_{self.metric}" not in evidence.kept:
+        if f"cheap_{self.metric}" not in evidence.columns:
             raise InputError(
                 f"{self.metric} is kept by cells whose downstream system is the learned planner"
                 f"{', or PDM-Closed' if self.metric == 'TIP' else ''}, and this is none: "

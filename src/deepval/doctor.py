@@ -32,14 +32,14 @@ from deepval.files.canonical import (
     read_manifest,
     sha256,
 )
-from deepval.files.writing import locked, read_sealed
+from deepval.files.writing import lock, read_sealed
 from deepval.perception.reported import cache as detections
 from deepval.planners.neural.training import CHECKPOINT
-from deepval.protocol import judgements, keeping, standings
+from deepval.protocol import standings, submissions
 from deepval.protocol.history import HISTORY, read_history
-from deepval.protocol.keeping import LIST, REFUSED
 from deepval.protocol.leaderboard import SCHEMA as LEADERBOARD
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
+from deepval.protocol.store import LIST, REFUSED
 from deepval.results import SCHEMA as RESULT
 from deepval.results import Result
 from deepval.results.result import samples_path
@@ -49,8 +49,8 @@ LEFT = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
 """Names of temporary files that killed writers leave."""
 SAMPLES = ".samples.npz"
 SEALED = {
-    ".read": (keeping.SCHEMA, keeping.WHAT),
-    ".judged": (judgements.SCHEMA, judgements.WHAT),
+    ".read": (submissions.READINGS_SCHEMA, submissions.READINGS_WHAT),
+    ".judged": (standings.JUDGEMENTS_SCHEMA, standings.JUDGEMENTS_WHAT),
     ".ranked": (standings.SCHEMA, standings.WHAT),
 }
 """Schema and description of the files that a leaderboard stores, by suffix."""
@@ -137,7 +137,7 @@ def _raise(error: OSError) -> None:
 
 def _check_folder(folder: Path, checkup: Checkup) -> None:
     """Check the files directly in a folder; files that a manifest or a list names are checked with it."""
-    names = {path.name: path for path in reading.inside(folder)}
+    names = {path.name: path for path in reading.entries(folder)}
     files = {name: path for name, path in names.items() if _is_regular_file(path)}
     for name, path in files.items():
         if LEFT.fullmatch(name):
@@ -254,7 +254,7 @@ def _check_detections(folder: Path, checkup: Checkup) -> set[str]:
                 entered.add(file)
                 checkup.whole(file, digest, again)
     for path in sorted(
-        path for part in ("detections", "frames") for path in reading.matching(folder, f"*/{part}/*.parquet")
+        path for part in ("detections", "frames") for path in reading.find(folder, f"*/{part}/*.parquet")
     ):
         if path not in entered:
             checkup.notes.append(
@@ -307,7 +307,7 @@ def _check_ledger(path: Path, checkup: Checkup) -> None:
 def _note_lock(folder: Path, checkup: Checkup) -> None:
     """Note a folder that another process has locked."""
     try:
-        with locked(folder, "busy"):
+        with lock(folder, "busy"):
             pass
     except InputError as error:
         if str(error) == "busy":

@@ -112,13 +112,13 @@ def reports_machine(sentence: str) -> bool:
     return reports_absence(sentence) or any(os.strerror(code) in sentence for code in errno.errorcode)
 
 
-def meant(text: object, allowed: Iterable[object]) -> str:
+def suggestion(text: object, allowed: Iterable[object]) -> str:
     """The end of a message about a wrong word: the nearest allowed word, if one is near."""
     near = get_close_matches(str(text), list(map(str, allowed)), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else "."
 
 
-def quoted(value: Any) -> str:
+def quote(value: Any) -> str:
     """A value as quoted in messages: short, on one line, NumPy scalars as plain numbers; else the name of its type."""
     plain = value.item() if type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0 else value
     try:

@@ -18,7 +18,7 @@ from deepval.cells import sources
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError, InputWarning
-from deepval.files.writing import locked
+from deepval.files.writing import lock
 from deepval.perception import modes
 from deepval.perception.reported import cache as store
 from deepval.protocol.tracks import read_cells
@@ -109,7 +109,7 @@ def test_a_folder_that_is_being_built_is_refused_and_left_alone(pair, tmp_path):
     place = tmp_path / "braking-monocular"
     folders.write(pair[0], place)
     before = contents(place)
-    with locked(place, "busy"):
+    with lock(place, "busy"):
         told = refused("build", "--units", "scene-00,scene-01,scene-02", "--out", tmp_path)
     assert f"{place}: another process is building a cell there; wait for it, or give another folder." in told
     assert contents(place) == before

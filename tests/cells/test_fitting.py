@@ -46,7 +46,7 @@ from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
 from deepval.features.views import CheapMode
 from deepval.files.canonical import digest_of
-from deepval.perception.reported.ap_swap import graded_frames, numbered_on
+from deepval.perception.reported.ap_swap import graded_frames, join_units
 from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
 from deepval.tables.column_files import parquet_columns
 from deepval.targets import ROUTING, TARGETS, RoutingObjective, labels
@@ -360,7 +360,7 @@ def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
     assert path.read_text().splitlines()[0] == "input,score,kind,fit_units,in_fit"
     costs = {"modes": {PAIR[0]: {"ms": 5}, PAIR[1]: {"ms": 9}}, "allocators": {"mine": {"ms": 0}}}
     table = pair_cell().table
-    with pytest.raises(InputError, match="mine is a diagnostic: it knows what no vehicle could, so a latency budget"):
+    with pytest.raises(InputError, match="mine is a diagnostic: it uses the answer"):
         deepval.evaluate(
             table, {"mine": path}, [deepval.Latency(0.3, costs)], units=list(pair_cell().split.test), draws=0
         )
@@ -551,12 +551,12 @@ def test_evidence_read_back_is_what_each_unit_and_each_role_give_alone():
         units = getattr(cell.split, role)
         inside = np.isin(cell.table.unit_ids[cell.table.unit], units)
         graded = [
-            numbered_on([graded_frames(mode.reader.report[unit], truths[unit]) for unit in units]) for mode in ends
+            join_units([graded_frames(mode.reader.report[unit], truths[unit]) for unit in units]) for mode in ends
         ]
         for objective in ROUTING:
             name, values = objective.column + end, objective.found(*graded)
-            assert kept.kept[name][inside].tobytes() == values.tobytes()
-            assert np.isnan(kept.kept[name][~inside]).all()
+            assert kept.columns[name][inside].tobytes() == values.tobytes()
+            assert np.isnan(kept.columns[name][~inside]).all()
             assert kept.restrict(units).column(name).tobytes() == values.tobytes()
 
 
@@ -580,7 +580,7 @@ def test_a_fit_on_training_units_has_not_seen_validation_frames(target):
     train = pair_cell().evidence.restrict(pair_cell().split.train)
     whole = labels(target, train).objective
     assert not np.array_equal(
-        labels(target, train.found_from("train", TARGETS[target].objective.column)).objective, whole
+        labels(target, train.from_role("train", TARGETS[target].objective.column)).objective, whole
     )
 
 
@@ -601,7 +601,7 @@ def test_a_target_of_many_frames_is_fitted_on_train_or_fit_and_nothing_between(t
 
 def test_a_cell_of_before_says_to_build_it_again():
     cell = replace(pair_cell())
-    kept = {name: column for name, column in pair_cell().evidence.kept.items() if not name.endswith("_train")}
+    kept = {name: column for name, column in pair_cell().evidence.columns.items() if not name.endswith("_train")}
     cell.__dict__["evidence"] = replace(pair_cell().evidence, kept=kept)
     with pytest.raises(InputError, match=r"keeps no 'oric_reward_train'.*build it again"):
         fit_on(cell, FAST, target="oric", units="train")

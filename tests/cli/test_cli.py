@@ -179,7 +179,7 @@ def test_demo_writes_where_it_says(tmp_path):
         f"{system}-{geometry}" for system in ("braking", "receding-horizon") for geometry in ("monocular", "oracle")
     }
     assert {path.name for path in (tmp_path / "here").iterdir()} == {*cells, "report.html", "results.md"}
-    assert "lie in here/<system>-<geometry>/" in done.out
+    assert "Cells and results: here/<system>-<geometry>/" in done.out
     result = deepval.Result.load(tmp_path / "here" / "braking-monocular" / "result.json")
     assert {row.allocator for row in result.rows} >= {"random", "all-full", "oracle", "ego-speed"}
     assert len(result.provenance["units"]) == 3
@@ -276,10 +276,10 @@ def test_modes_in_another_order(tmp_path):
 
 def test_simultaneous_intervals_are_on_the_console():
     plain, wide = evaluate("--draws", "50"), evaluate("--draws", "50", "--simultaneous")
-    assert "none corrected for the others" in plain.out
+    assert "no correction for multiple comparisons" in plain.out
     assert "vs random, all rows" not in plain.out
     assert "none corrected" not in wide.out
-    assert "'vs random, all rows' is to hold for all 4 rows" in " ".join(wide.out.split())
+    assert "'vs random, all rows' covers all 4 rows" in " ".join(wide.out.split())
     rows = json.loads(evaluate("--draws", "50", "--simultaneous", "--json").out)["rows"]
     row = next(row for row in rows if row["allocator"] == "router")
     bounds = [100 * row[f"versus_random_simultaneous_{end}"] for end in ("lo", "hi")]

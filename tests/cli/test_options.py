@@ -259,6 +259,17 @@ def test_fit_score_profile_and_analyse(files):
         ((*like, "--seed", "0"), "--like takes target, units and seed from its file: leave out --seed"),
         ((*like, "--target", "sign", "--units", "fit"), "leave out --target and --units"),
         (("fit", cell, "-a", "gate-ridge", "--out", "b.json", "--seed", "-1"), "--seed must be 0 or more"),
+        (
+            ("fit", cell, "--export", "gate.json", "--out", "gate.txt"),
+            "--export needs --out with a name that ends in .on",
+        ),
+        (
+            ("fit", cell, "--export", "gate.json", "--out", "g.onnx", "--seed", "1"),
+            "--export fits nothing: leave out --s",
+        ),
+        (("fit", cell, "--export", "gate.json", "-a", "gate-ridge"), "exactly one of --allocator, --like and --export"),
+        (("compare", cell, "gate.json"), "compare needs a table, a candidate and a baseline"),
+        (("leaderboard", ".", "--cells", "cells"), "--out must be given"),
         (("score", cell, "gate.json", "--out", "scores.txt"), "must end in .csv or .parquet"),
         (("score", cell, "gate.json", "--out", "nowhere/scores.csv"), "must be a file that can be written"),
         (("profile", cell, "gate.json", "--out", "c.toml", "--threads", "0"), "--threads must be 1 or more"),

@@ -11,9 +11,9 @@ import pytest
 import deepval
 from commands import PYTHON, call, refusal, run, run_process
 from deepval.cli import COMMANDS, terminal
-from deepval.cli.analysing import ANALYSES
 from deepval.cli.arguments import _repeated, spread
-from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE
+from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE, GROUPS
+from deepval.paper.analysis import ANALYSES, REPORT_ONLY
 
 NAMES = ("gate-gbm-value-of-all", "gate-gbm-harm", "mine")
 
@@ -96,9 +96,24 @@ def test_words_are_repeated_only_after_what_stands_alone_and_never_past_two_dash
     assert words(compare, "v", "--alpha", "0.1", "a", "b") == ["v", "--alpha", "0.1", "a", "b"]
 
 
-@pytest.mark.parametrize("words", [(), *((name,) for name in COMMANDS), *(("analyse", name) for name in ANALYSES)])
+@pytest.mark.parametrize(
+    "words", [(), *((name,) for name in COMMANDS), *(("analyse", name) for name in ANALYSES if name not in REPORT_ONLY)]
+)
 def test_every_command_answers_to_h(words):
     assert call(*words, "-h").startswith("Usage:")
+
+
+def test_help_lists_commands_under_headings_one_line_each(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("-h").out.splitlines()
+    heads = [line.removesuffix(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert heads == ["Options", *GROUPS]
+    first = lines.index(f"{heads[1]}:")
+    listed = [re.fullmatch(r"  ([a-z-]+) +[A-Z].*\.", line) for line in lines[first:] if line.startswith("  ")]
+    assert all(listed)  # no summary goes on in a second line
+    assert [line[1] for line in listed if line] == list(COMMANDS)
+    assert max(map(len, lines)) <= 80
+    assert list(COMMANDS)[:4] == ["evaluate", "report", "threshold", "compare"]
 
 
 def test_options_of_evaluate_are_grouped_and_say_what_is_allowed():
@@ -169,7 +184,7 @@ def test_other_separators_and_decimal_commas_are_named(folder, tmp_path, text, s
     ("words", "place", "kept"),
     [
         (("evaluate", "v.csv"), "deepval.cli.options.read_evaluation_data", AFTER_STOP_ELSEWHERE),
-        (("analyse", "signs", "cell"), "deepval.cli.analysing.shown.gathered", AFTER_STOP_ELSEWHERE),
+        (("analyse", "signs", "cell"), "deepval.cli.analysis_options.find_cells", AFTER_STOP_ELSEWHERE),
         (("build", "--out", "x"), "deepval.cli.build_cells.sources.synthetic", AFTER_STOP["build"]),
     ],
 )

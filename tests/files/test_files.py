@@ -12,7 +12,7 @@ import pytest
 
 from deepval.errors import InputError
 from deepval.files.canonical import json_lines
-from deepval.files.writing import append_line, check_writable, locked, write_atomically
+from deepval.files.writing import append_line, check_writable, lock, write_atomically
 
 
 def names(folder: Path) -> list[str]:
@@ -129,7 +129,7 @@ def test_permissions_are_those_of_any_new_file(tmp_path):
 
 WRITER = """
 import sys
-from deepval.files.writing import append_line, check_writable, locked, write_atomically
+from deepval.files.writing import append_line, check_writable, lock, write_atomically
 path, letter, times = sys.argv[1:]
 for _ in range(int(times)):
     write_atomically(path, letter * 200_000)
@@ -156,7 +156,7 @@ def test_links_in_a_circle_are_an_input_error(tmp_path):
 
 
 def test_a_folder_is_held_by_one_process_and_free_after_a_kill(tmp_path):
-    hold = "import sys, pathlib, deepval.files.writing as f\nwith f.locked(pathlib.Path(sys.argv[1]), 'busy'):\n"
+    hold = "import sys, pathlib, deepval.files.writing as f\nwith f.lock(pathlib.Path(sys.argv[1]), 'busy'):\n"
     hold += "    print('held', flush=True)\n    sys.stdin.read()"
     holder = subprocess.Popen(
         [sys.executable, "-c", hold, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -164,10 +164,10 @@ def test_a_folder_is_held_by_one_process_and_free_after_a_kill(tmp_path):
     with holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(InputError, match="busy"), locked(tmp_path, "busy"):
+        with pytest.raises(InputError, match="busy"), lock(tmp_path, "busy"):
             pass
         holder.kill()
-    with locked(tmp_path, "busy"):
+    with lock(tmp_path, "busy"):
         pass
     assert names(tmp_path) == []
 
@@ -177,7 +177,7 @@ def test_a_file_system_without_locks_is_no_error(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", none)
-    with locked(tmp_path, "busy"):
+    with lock(tmp_path, "busy"):
         pass
 
 
@@ -234,7 +234,7 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path):
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(InputError, match="nobody reads this pipe: start its reader first"):
+    with pytest.raises(InputError, match="no process reads this pipe: start its reader first"):
         write_atomically(pipe, "not waited for")
     with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
         write_atomically(pipe, "through")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from commands import PYTHON, run_process
 from deepval.errors import LONGEST, InputError, InputWarning, one_line, reason
 from deepval.files import canonical, reading
-from deepval.files.reading import formed, formed_file
+from deepval.files.reading import check_file_form, check_form
 from deepval.files.writing import npz_arrays
 from only_where import names_are_bytes
 
@@ -71,8 +71,8 @@ def test_what_cannot_be_read_is_said_and_never_waited_for(tmp_path, monkeypatch)
         assert reading.is_file(path) == (path == "/proc/self/mem")
     assert not reading.is_folder(tmp_path / ("n" * 300))
     assert not reading.exists(tmp_path / "loop")
-    assert reading.resolved(tmp_path / "loop").name == "loop"
-    for ask in (reading.inside, lambda path: list(reading.matching(path, "*"))):
+    assert reading.resolve(tmp_path / "loop").name == "loop"
+    for ask in (reading.entries, lambda path: list(reading.find(path, "*"))):
         assert "must be a folder that can be read; " in told(ask, tmp_path / ("n" * 300))
 
 
@@ -111,7 +111,7 @@ def told(action, *arguments, **options):
         print('done')
 told(reading.content, {str(secret)!r})
 told(reading.content, {str(closed / "file")!r})
-told(reading.inside, {str(closed)!r})
+told(reading.entries, {str(closed)!r})
 told(writing.check_writable, {str(tmp_path / "new")!r})
 told(writing.check_writable, {str(tmp_path / "a" / "b")!r}, folder=True)
 told(writing.write_atomically, {str(tmp_path / "new")!r}, 'x')
@@ -170,8 +170,8 @@ def test_text_is_utf8_with_or_without_a_mark(tmp_path):
         (b'["]", "\\"[' + b"[" * 500 + b'", ' + b"[" * 100 + b"]" * 101, "lists and objects may nest 100 deep"),
         (b"[1", "Expecting ',' delimiter: line 1 column 3 (char 2)"),
         (b"", "Expecting value: line 1 column 1 (char 0)"),
-        (b'"\\ud800"', "a text in it holds half a sign (a lone surrogate)"),
-        (b'{"\\uDC00": 1}', "a text in it holds half a sign (a lone surrogate)"),
+        (b'"\\ud800"', "a text in it contains a lone surrogate"),
+        (b'{"\\uDC00": 1}', "a text in it contains a lone surrogate"),
         (b"1" * 5000, "Exceeds the limit (4300 digits) for integer string conversion"),
     ],
     ids=range(8),
@@ -241,7 +241,7 @@ GOOD = {
 
 
 def test_plain_data_in_its_form():
-    assert formed(Outer, GOOD) == Outer(
+    assert check_form(Outer, GOOD) == Outer(
         "x", (Inner("a"), Inner("b", 2)), (1, "y"), {"z": None, "w": 1e308}, {"needed": 3, "more": [1]}
     )
 
@@ -269,8 +269,8 @@ def test_plain_data_in_its_form():
     ],
 )
 def test_data_that_is_not_in_its_form(change, sentence):
-    assert told(formed, Outer, {**GOOD, **change}).startswith(sentence)
-    assert told(formed_file, Outer, {**GOOD, **change}, "a.json", "a thing").startswith(
+    assert told(check_form, Outer, {**GOOD, **change}).startswith(sentence)
+    assert told(check_file_form, Outer, {**GOOD, **change}, "a.json", "a thing").startswith(
         f"a.json: must be a thing; {sentence}"
     )
 
@@ -305,10 +305,10 @@ def test_reasons_are_the_first_line_of_what_failed():
 DIRECT = {
     "files/reading.py", "files/writing.py", "files/canonical.py",
     # The package's own files, those of the system's devices, and what a child process of ours says.
-    "report/html/__init__.py", "report/study.py", "protocol/keeping.py", "metering/energy.py",
+    "report/html/__init__.py", "report/study.py", "protocol/cell_builds.py", "metering/energy.py",
     "metering/timing.py",
     "protocol/submission_child.py", "protocol/submissions.py", "paper/comparing.py", "tables/costs.py",
-    "tables/parts.py",
+    "tables/chunks.py",
 }  # fmt: skip
 READS = (
     *(".read_bytes(", ".read_text(", '.open("rb")', "json.loads(", "json.load(", "imread("),

@@ -306,7 +306,7 @@ def test_units_that_are_not_there_are_refused_and_listed():
     with pytest.raises(deepval.InputError, match="sX is not"):
         judge(table, score, [deepval.Selection(0.5)], calibration=["c", "sX"])
     # A unit of the data set that holds no inputs of this table is drawn once it is listed.
-    listed = judge(table.listing(["d"]), score, [deepval.Selection(0.5)], units=["a", "b", "d"], draws=10)
+    listed = judge(table.with_units(["d"]), score, [deepval.Selection(0.5)], units=["a", "b", "d"], draws=10)
     assert listed.provenance["units"] == ("a", "b", "d")
     assert listed.rows[0].inputs == 3
 

@@ -17,9 +17,8 @@ from deepval.judging import kernel, out_of_core
 from deepval.judging import sieve as sieves
 from deepval.judging.agreement import tie_audit
 from deepval.judging.ties import inclusion
-from deepval.tables import joining, keys, parts, scanned
-from deepval.tables import parts as memory
-from deepval.tables.joining import Spill
+from deepval.tables import chunks, joins, keys, scans
+from deepval.tables.joins import Spill
 from worlds import COSTS, quietly
 
 INPUTS = 700
@@ -60,14 +59,14 @@ def scores(folder: Path, seed: int = 1, *, text: bool = False, order=None) -> di
 
 def tiny(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Pieces so small, and a sample so poor, that every branch is taken; returns a list of further readings."""
-    for module in (parts, scanned, out_of_core):
+    for module in (chunks, scans, out_of_core):
         monkeypatch.setattr(module, "CHUNK", 64)
-    monkeypatch.setattr(scanned, "SAMPLE", 30)
+    monkeypatch.setattr(scans, "SAMPLE", 30)
     monkeypatch.setattr(out_of_core, "QUANTILES", 28)
     monkeypatch.setattr(sieves, "SORTED", 40)
     monkeypatch.setattr(sieves, "TAKEN", 400)
     monkeypatch.setattr(kernel, "WALK_ELEMENTS", 16)
-    monkeypatch.setattr(joining, "AT_ONCE", 90)
+    monkeypatch.setattr(joins, "AT_ONCE", 90)
     again, readings = out_of_core.Scan.read_again, []
     monkeypatch.setattr(out_of_core.Scan, "read_again", lambda scan: (readings.append(1), again(scan))[1])
     return readings
@@ -172,8 +171,8 @@ def test_scores_in_another_order_are_joined(tmp_path, monkeypatch, text, small):
 
 
 def test_texts_of_one_hash_are_told_apart(tmp_path, monkeypatch):
-    real = keys.hashed
-    monkeypatch.setattr(joining, "hashed", lambda ids, seed=0: real(ids, seed) if seed else real(ids) % 7)
+    real = keys.keys_of
+    monkeypatch.setattr(joins, "keys_of", lambda ids, seed=0: real(ids, seed) if seed else real(ids) % 7)
     files = scores(tmp_path, text=True, order=np.arange(INPUTS)[::-1])
     assert_judged_alike(world(tmp_path, text=True), files, draws=5)
 
@@ -329,7 +328,7 @@ def test_a_file_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):
 def test_a_change_that_hides_behind_size_and_time_is_noticed(tmp_path):
     """As by `cp -p`, or where a clock was set back."""
     source = world(tmp_path)
-    found, seen, other = parts.Parts.of(source), source.stat(), tmp_path / "other"
+    found, seen, other = chunks.Parts.of(source), source.stat(), tmp_path / "other"
     other.write_bytes(source.read_bytes())
     os.utime(other, ns=(seen.st_atime_ns, seen.st_mtime_ns))
     other.replace(source)
@@ -339,8 +338,8 @@ def test_a_change_that_hides_behind_size_and_time_is_noticed(tmp_path):
 
 def test_files_must_have_the_rows_that_they_say(tmp_path, monkeypatch):
     source, files = world(tmp_path), scores(tmp_path)
-    head = parts._head
-    monkeypatch.setattr(parts, "_head", lambda path, name: (10**9 + head(path, name)[0], head(path, name)[1]))
+    head = chunks._head
+    monkeypatch.setattr(chunks, "_head", lambda path, name: (10**9 + head(path, name)[0], head(path, name)[1]))
     with pytest.raises(InputError, match="they say that they have 1,000,000,700 rows, and have 700"):
         deepval.evaluate(source, files, draws=5, memory=0)
 
@@ -379,23 +378,29 @@ def test_what_needs_the_rows_is_refused_by_its_name(tmp_path):
 
 def test_memory_is_a_size(tmp_path, monkeypatch):
     source, files = world(tmp_path), scores(tmp_path)
-    assert [memory.bound(given) for given in ("1.5GB", "800 mb", 0, "0", 7)] == [1_500_000_000, 800_000_000, 0, 0, 7]
+    assert [chunks.memory_limit(given) for given in ("1.5GB", "800 mb", 0, "0", 7)] == [
+        1_500_000_000,
+        800_000_000,
+        0,
+        0,
+        7,
+    ]
     for given in ("much", "-1", True, "1e3", "1500", "1 pint", "9" * 30):
         with pytest.raises(InputError, match=r"memory must be a size such as 1.5GB"):
-            memory.bound(given)
-    assert memory.on_disk(source, files, "1GB") is None
-    assert memory.on_disk(source, files, "1KB") is not None
-    monkeypatch.setenv(memory.VARIABLE, "1KB")
-    assert memory.on_disk(source, files) is not None
-    assert memory.on_disk(source, files, "1GB") is None
-    monkeypatch.setenv(memory.VARIABLE, "")
-    monkeypatch.setattr(memory, "available", lambda: 1000)
-    assert memory.on_disk(source, files) is not None
-    monkeypatch.setattr(memory, "available", lambda: 10**12)
-    assert memory.on_disk(source, files) is None
+            chunks.memory_limit(given)
+    assert chunks.on_disk(source, files, "1GB") is None
+    assert chunks.on_disk(source, files, "1KB") is not None
+    monkeypatch.setenv(chunks.VARIABLE, "1KB")
+    assert chunks.on_disk(source, files) is not None
+    assert chunks.on_disk(source, files, "1GB") is None
+    monkeypatch.setenv(chunks.VARIABLE, "")
+    monkeypatch.setattr(chunks, "available_memory", lambda: 1000)
+    assert chunks.on_disk(source, files) is not None
+    monkeypatch.setattr(chunks, "available_memory", lambda: 10**12)
+    assert chunks.on_disk(source, files) is None
     (tmp_path / "manifest.json").write_text("{}")
-    assert memory.on_disk(source, files, 0) is None  # a cell's file is read whole, and verified
-    assert memory.available() == 10**12
+    assert chunks.on_disk(source, files, 0) is None  # a cell's file is read whole, and verified
+    assert chunks.available_memory() == 10**12
 
 
 def test_temporary_files_have_no_name(tmp_path, monkeypatch):

@@ -16,9 +16,9 @@ from deepval import InputError, read_costs
 from deepval.cli import fit_allocators
 from deepval.errors import InputWarning
 from deepval.metering import cost_cards as cards_module
-from deepval.metering.cost_cards import CostCard, Meter, add_cards, measured_cards, write_entries
-from deepval.metering.energy import Rail, Spent, conventions, rails, spent_over_idle, used_mj
-from deepval.metering.timing import Timing, measured, median_interval, processors, thread_limit
+from deepval.metering.cost_cards import CostCard, Meter, add_cards, measure_cards, write_entries
+from deepval.metering.energy import EnergyUse, Rail, conventions, energy_over_idle, rails, used_mj
+from deepval.metering.timing import Timing, measure, median_interval, processors, thread_limit
 
 MODES = "[modes.cheap]\nms = 10\n[modes.full]\nms = 20\n"
 
@@ -54,7 +54,7 @@ def write_tree(root: Path, files: dict[str, object]) -> Path:
 def test_median_percentile_interval_and_stages_by_hand():
     clock = FakeClock()
     stages = {"preprocess": clock.pass_ms, "inference": lambda ms: clock.pass_ms(2 * ms)}
-    timing = measured(stages, list(range(1, 11)), warmup=0, least=10, tolerance=1.0, clock=clock)
+    timing = measure(stages, list(range(1, 11)), warmup=0, least=10, tolerance=1.0, clock=clock)
     assert timing.calls == 10
     assert timing.ms == pytest.approx(3 * 5.5, rel=1e-12)
     # Linear between the 9th and the 10th value: 1 + 0.95 * 9 = 9.55.
@@ -71,7 +71,7 @@ def test_median_percentile_interval_and_stages_by_hand():
 def test_warm_up_does_not_count():
     clock = FakeClock()
     slow_at_first = iter([100, 100, 100])
-    timing = measured(
+    timing = measure(
         {"all": lambda ms: clock.pass_ms(next(slow_at_first, ms))}, [2], warmup=3, least=6, clock=clock
     )  # fmt: skip
     assert timing.total_ms.tolist() == [2.0] * 6
@@ -79,7 +79,7 @@ def test_warm_up_does_not_count():
 
 def test_as_many_calls_as_asked_for_whatever_their_median_and_time():
     clock = FakeClock()
-    timing = measured({"all": clock.pass_ms}, [5000, 15_000], warmup=1, calls=3, seconds=0.1, clock=clock)
+    timing = measure({"all": clock.pass_ms}, [5000, 15_000], warmup=1, calls=3, seconds=0.1, clock=clock)
     assert timing.total_ms.tolist() == [15_000, 5000, 15_000]
     assert timing.limit is None
 
@@ -91,7 +91,7 @@ def test_a_batch_is_divided_by_its_size_and_holds_a_slice():
         seen.append(part.tolist())
         clock.pass_ms(1 + float(part.sum()))
 
-    timing = measured({"all": run}, np.arange(7.0), warmup=0, least=6, tolerance=2.0, batch=3, clock=clock)
+    timing = measure({"all": run}, np.arange(7.0), warmup=0, least=6, tolerance=2.0, batch=3, clock=clock)
     assert seen == [[0, 1, 2], [3, 4, 5]] * 3
     assert sorted(set(timing.total_ms)) == pytest.approx([(1 + 3) / 3, (1 + 12) / 3])
     assert timing.batch == 3
@@ -101,9 +101,7 @@ def test_it_goes_on_until_the_median_is_tight():
     clock = FakeClock()
     # Every other call takes 1 or 3 ms, until the many calls of 2 ms make the order statistics around the median 2.
     times = iter([1, 3] * 10 + [2] * 1000)
-    timing = measured(
-        {"all": lambda _: clock.pass_ms(next(times))}, [0], warmup=0, least=6, tolerance=0.01, clock=clock
-    )
+    timing = measure({"all": lambda _: clock.pass_ms(next(times))}, [0], warmup=0, least=6, tolerance=0.01, clock=clock)
     assert timing.tight
     assert timing.interval_ms == (2, 2)
     assert 20 < timing.calls < 60
@@ -113,19 +111,18 @@ def test_it_goes_on_until_the_median_is_tight():
 def test_it_says_when_time_or_calls_were_up():
     clock = FakeClock()
     times = {"all": lambda item: clock.pass_ms(item)}
-    late = measured(times, [5, 15], warmup=0, tolerance=0.01, seconds=0.2, clock=clock)
+    late = measure(times, [5, 15], warmup=0, tolerance=0.01, seconds=0.2, clock=clock)
     assert late.calls == 20
     assert not late.tight
-    assert late.note == (
-        "The median of 20 calls lies within 50.0% of 10 ms only, and 1.0% was asked for: the time of 0.2 s was up."
-    )
-    many = measured(times, [5, 15], warmup=0, least=6, most=30, tolerance=0.01, clock=clock)
+    assert late.note == ("Timing is noisy: 10 ms +/- 50.0 % (target 1 %): the time limit of 0.2 s was reached.")
+    many = measure(times, [5, 15], warmup=0, least=6, most=30, tolerance=0.01, clock=clock)
     assert many.calls == 30
-    assert many.note.endswith("30 calls were the most allowed.")
-    few = measured(times, [5, 15], warmup=0, seconds=0.02, clock=clock)
+    assert many.note.endswith("the limit of 30 calls was reached.")
+    few = measure(times, [5, 15], warmup=0, seconds=0.02, clock=clock)
     assert few.calls == 2
     assert few.note == (
-        "The median of 2 calls has no 95 % interval, and 2.0% was asked for: the time of 0.02 s was up."
+        "Timing is uncertain: 2 calls are too few for a 95 % interval (target 2 %): the time limit of 0.02 s "
+        "was reached."
     )
     assert all(math.isnan(end) for end in few.interval_ms)
 
@@ -190,11 +187,11 @@ def test_the_interval_covers_as_often_as_it_says():
 def test_measurements_that_cannot_be(changes, sentence):
     arguments = {"stages": {"all": abs}, "items": [1, 2]} | changes
     with pytest.raises(InputError, match=sentence):
-        measured(arguments.pop("stages"), arguments.pop("items"), **arguments)
+        measure(arguments.pop("stages"), arguments.pop("items"), **arguments)
 
 
 def test_the_real_clock_runs():
-    timing = measured({"all": lambda n: sum(range(n))}, [200, 300], least=6, most=6, tolerance=10)
+    timing = measure({"all": lambda n: sum(range(n))}, [200, 300], least=6, most=6, tolerance=10)
     assert np.all(timing.total_ms > 0)
 
 
@@ -454,7 +451,7 @@ def test_idle_is_subtracted():
         clock.pass_ms(4000)
         return 100
 
-    spent = spent_over_idle(run, [rail], idle_s=2, clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
+    spent = energy_over_idle(run, [rail], idle_s=2, clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
     assert spent.idle_mw == {"mj": 1500}
     assert spent.mj == {"mj": pytest.approx((9000 - 4 * 1500) / 100)}
     assert spent.note is None
@@ -472,11 +469,11 @@ def test_what_does_not_rise_above_idle_has_no_figure_but_a_note():
         clock.pass_ms(2000)
         return 10
 
-    spent = spent_over_idle(run, found, idle_s=0.999, clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
+    spent = energy_over_idle(run, found, idle_s=0.999, clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
     assert spent.idle_mw == {"mj": pytest.approx(1600), "mj_gpu": 500}
     # The fake clock stands at 0.999 s until the run is over: a ramp from 1,000 to 1,500 mW over 2 s, 500 mJ over idle.
     assert spent.mj == {"mj": pytest.approx(500 / 10)}
-    assert spent.note == "No energy above idle was seen on mj_gpu in 2 s."
+    assert spent.note == "No energy above idle was measured on mj_gpu in 2 s."
 
 
 def test_power_is_sampled_meanwhile():
@@ -489,7 +486,7 @@ def test_power_is_sampled_meanwhile():
         return 1.0
 
     # The run lasts until it was looked at often enough, however slow the machine is.
-    spent = spent_over_idle(lambda: int(enough.wait(600)), [power("GPU", {"GPU"}, look)], idle_s=0.1)
+    spent = energy_over_idle(lambda: int(enough.wait(600)), [power("GPU", {"GPU"}, look)], idle_s=0.1)
     assert len(looks) > 4 + 5
     assert spent.idle_mw["mj_gpu"] == pytest.approx(1, rel=0.5)
 
@@ -504,21 +501,21 @@ def test_a_sensor_that_fails_on_the_way_is_told():
         raise OSError(5, "Input/output error")
 
     with pytest.raises(InputError, match=r"one failed: .*Input/output error"):
-        spent_over_idle(lambda: 1, [power("GPU", {"GPU"}, fail_later)], sleep=lambda _: failed.wait(600))
+        energy_over_idle(lambda: 1, [power("GPU", {"GPU"}, fail_later)], sleep=lambda _: failed.wait(600))
 
 
 @pytest.mark.parametrize("said", [0, None, 2.5])
 def test_a_run_says_how_many_inputs_it_served(said):
     clock = FakeClock()
-    with pytest.raises(InputError, match=f"say how many; it said {said}"):
-        spent_over_idle(lambda: said, [counter(range(10))], clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
+    with pytest.raises(InputError, match=f"1 or more; found {said}"):
+        energy_over_idle(lambda: said, [counter(range(10))], clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
 
 
 # Cards
 
 
-def spent(**mj: float) -> Spent:
-    return Spent(mj, dict.fromkeys(mj, 1000.0), 10, ("GPU", "CPU"))
+def spent(**mj: float) -> EnergyUse:
+    return EnergyUse(mj, dict.fromkeys(mj, 1000.0), 10, ("GPU", "CPU"))
 
 
 def test_a_card_goes_through_a_costs_file(tmp_path):
@@ -540,7 +537,7 @@ def test_a_card_goes_through_a_costs_file(tmp_path):
     }  # fmt: skip
     assert table["other"]["energy"] == "not asked for"
     assert not table["other"]["tight"]
-    assert table["other"]["note"] == "The median of 3 calls has no 95 % interval, and 2.0% was asked for."
+    assert table["other"]["note"] == "Timing is uncertain: 3 calls are too few for a 95 % interval (target 2 %)."
     assert "ms_lo" not in table["other"]
     with pytest.raises(InputError, match="needs 'mj' of allocator 'other'"):
         costs.of_allocator("other", "mj")
@@ -588,8 +585,8 @@ def test_a_stage_may_not_be_read_as_another_figure():
 
 def test_cards_of_single_calls_and_batches_with_energy(monkeypatch):
     monkeypatch.setattr(cards_module, "rails", lambda: (counter([]),))
-    monkeypatch.setattr(cards_module, "spent_over_idle", lambda run, rails: spent(mj=float(run() > 0)))
-    made = measured_cards(
+    monkeypatch.setattr(cards_module, "energy_over_idle", lambda run, rails: spent(mj=float(run() > 0)))
+    made = measure_cards(
         "mine", {"all": np.sum}, np.ones((8, 3)), batch=4, seconds=0.05, tolerance=0.5, threads=1, energy=True
     )
     assert [(card.name, card.served, card.threads) for card in made] == [
@@ -652,5 +649,5 @@ def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
     assert "this machine shows none" in refusal("profile", "here", "mine", "--out", path, "--energy")
     assert not path.exists()
     path.write_text("[[")
-    monkeypatch.setattr(fit_allocators, "measured_cards", None)
+    monkeypatch.setattr(fit_allocators, "measure_cards", None)
     assert f"{path}: must be a TOML file; " in refusal("profile", "here", "mine", "--out", path)

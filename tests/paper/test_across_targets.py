@@ -81,7 +81,7 @@ def test_a_self_reference_gap_is_judged_on_the_frames_that_both_have(found, buil
     known = next(gap for gap in found.gaps if gap.score == "gain-PKL" and gap.alpha == 0.5)
     itself, logged = built[NAMES[2]], built[NAMES[1]]
     values = itself.table.decision_values[positions(logged.table.input, itself.table.input)]
-    score = logged.evidence.kept["cheap_PKL"] - logged.evidence.kept["full_PKL"]
+    score = logged.evidence.columns["cheap_PKL"] - logged.evidence.columns["full_PKL"]
     k = len(values) // 2
     top = np.sort(np.maximum(values, 0))[::-1][:k].sum()
     assert len(set(score.tolist())) == len(score), "no ties, so that the top k are sure"

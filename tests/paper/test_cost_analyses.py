@@ -21,6 +21,7 @@ from deepval.judging.draws import make_draws, seeds_by_units
 from deepval.paper.analyses import break_even, budgets, capacity, gaps, ladder, skipping, streams, uniform
 from deepval.report.figures import write_figure
 from deepval.report.figures.gain_figures import charged_levels
+from deepval.results import KINDS
 from deepval.tables.costs import PROFILES, Costs
 from deepval.tables.scores import align
 from reference.evaluation import best_gain, expected_top
@@ -41,7 +42,7 @@ HELD = ["e", "f"]
 
 
 def board(name: str) -> Costs:
-    return Costs.of(PROFILES[name]).renamed({"cheap": "yolov8s-320", "full": "yolov8s-640"})
+    return Costs.of(PROFILES[name]).with_modes({"cheap": "yolov8s-320", "full": "yolov8s-640"})
 
 
 def world(seed: int, *, costs=None, inputs: int = 120):
@@ -71,7 +72,7 @@ def causal():
 
 
 def test_the_papers_cells_have_62_feasible_rows(causal):
-    rows = gaps.rows(causal)
+    rows = gaps.rows(causal, kinds=KINDS)
     assert len(rows) == 12 * 6 * 2
     feasible = [row for row in rows if row.feasible]
     count = {(a, n): sum((r.alpha, r.allocator) == (a, n) for r in feasible) for a in (0.2, 0.5) for n in LEARNED}
@@ -95,7 +96,7 @@ def test_the_papers_cells_have_62_feasible_rows(causal):
 
 
 def test_gaps_add_up_and_their_means_are_those_over_feasible_cells(causal):
-    rows = gaps.rows(causal)
+    rows = gaps.rows(causal, kinds=KINDS)
     for row in rows:
         if row.feasible:
             assert row.gap == pytest.approx(sum(row[term] for term in TERMS))
@@ -127,7 +128,7 @@ def test_the_causal_term_is_that_of_a_loop_over_time():
     table, values = world(3, costs=COSTS)
     score = np.round(values + np.random.default_rng(8).normal(size=len(values)), 1)
     result = judge(table, {"light": score}, [deepval.Latency(0.3)], draws=0, calibration=HELD)
-    (row,) = gaps.rows({"cell": result})
+    (row,) = gaps.rows({"cell": result}, kinds=KINDS)
     rate = 0.3 - 0.5 / 8.0
     held, tested = np.isin(UNITS, HELD), ~np.isin(UNITS, HELD)
     go = [each for unit in "abcd" for each in capped(score[unit == UNITS], score[held], rate)]
@@ -493,7 +494,7 @@ def test_streams_count_rows_that_miss_the_rate(streamed):
 
 
 def test_one_stream_alone_has_the_interval_of_its_result(streamed):
-    for row in streams.rows({"one": streamed["one"]}, ["good"]):
+    for row in streams.rows({"one": streamed["one"]}):
         if row.allocator != "good":
             continue
         (own,) = [s for s in streamed["one"].streams if (s.allocator, s.policy) == ("good", row.policy)]
@@ -554,10 +555,13 @@ def test_commands_write_tables_and_figures(built, tmp_path, capsys):
     ("words", "sentence"),
     [
         (("budgets",), "a measured budget needs costs, and the cell has none: give --costs"),
-        (("budgets", "--rails", "mj"), "--rails is of energy budgets: give --budget energy too"),
-        (("ladder", "--costs", "jetson-agx-xavier"), "A ladder needs a cell with three modes or more"),
+        (
+            ("budgets", "--rails", "mj"),
+            "--rails applies only to energy budgets; none was requested",
+        ),
+        (("ladder", "--costs", "jetson-agx-xavier"), "A cell with three modes or more is needed"),
         (("gaps", "-a", "nobody"), "An allocator must be one of ego-speed"),
-        (("skipping", "-a", "none", "--costs", "jetson-agx-xavier"), "found none of none"),
+        (("skipping", "-a", "none", "--costs", "jetson-agx-xavier"), "found none: give -a NAME"),
         (
             ("budgets", "--budget", "energy", "--rails", "mj_all", "--costs", "jetson-agx-xavier"),
             "the costs have none of",
@@ -572,5 +576,5 @@ def test_commands_say_what_is_missing(words, sentence, built):
 
 def test_rows_are_plain_data(causal):
     one = {"cell": causal["kitti-0"]}
-    for row in (*budgets.rows(one), *gaps.rows(one), *uniform.rows(one)):
+    for row in (*budgets.rows(one), *gaps.rows(one, kinds=KINDS), *uniform.rows(one)):
         json.dumps(asdict(row), allow_nan=False)

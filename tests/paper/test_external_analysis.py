@@ -153,7 +153,7 @@ def test_folders_and_specifications_give_the_same_rows(wanted, tmp_path, capsys)
         folder.write(cell, tmp_path / cell.spec.system)
     read = {spec.system: folder.read_cell(tmp_path / spec.system) for spec in wanted}
     assert external_track([planner_cell(cell, name) for name, cell in read.items()]) == from_specs
-    assert all(np.isfinite(column).all() for column in read["wide"].evidence.kept.values())
+    assert all(np.isfinite(column).all() for column in read["wide"].evidence.columns.values())
     call("analyse", "external", *(tmp_path / name for name in read), "--json")
     told = json.loads(capsys.readouterr().out)
     assert [row["affected"] for row in told["losses"]] == [row.affected for row in from_specs.losses]

@@ -4,8 +4,8 @@ import runpy
 
 import pytest
 
+from deepval.paper.analysis import GROUPS
 from deepval.paper.findings import KnownRows, findings
-from deepval.paper.registry import THEMES
 from deepval.paper.verdicts import FAILS, HOLDS, OPEN, above, apart, at_most, of_every, of_mean, of_most, within
 from project import ROOT
 
@@ -73,7 +73,7 @@ def test_every_finding_is_whole_and_silent_without_rows():
     found = findings()
     assert len(found) == 62
     assert len({each.name for each in found}) == len(found)
-    assert {each.theme for each in found} <= set(THEMES)
+    assert {each.theme for each in found} <= set(GROUPS)
     assert all(each.says.endswith(".") and each.where and each.rule.endswith(".") for each in found)
     assert all(each.told(KnownRows({}, {})) is None for each in found)
 

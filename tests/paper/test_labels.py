@@ -188,7 +188,7 @@ def test_names_hold_recipe_and_label():
 def test_labels_that_a_cell_does_not_keep_are_left_out_with_a_word():
     (cell,) = paper_cells(("kitti braking oracle",)).values()
     bare = object.__new__(type(cell))
-    kept = {name: column for name, column in cell.evidence.kept.items() if not name.startswith("oric")}
+    kept = {name: column for name, column in cell.evidence.columns.items() if not name.startswith("oric")}
     bare.__dict__.update(cell.__dict__, evidence=type(cell.evidence)(cell.table, kept))
     with pytest.warns(InputWarning, match="oric left out, for the cell keeps no 'oric_reward'"):
         assert label_fits.known_labels(bare, (VALUE, *PUBLISHED)) == [VALUE, PUBLISHED[1]]

@@ -108,7 +108,7 @@ def test_rows_are_means_over_inputs_by_sign(cells):
     assert [row.effect for row in rows] == ["helped", "harmed", "unaffected"]
     assert sum(row.inputs for row in rows) == len(cell.table)
     values = dict(zip(cell.table.input, cell.table.decision_values, strict=True))
-    kept = {key: dict(zip(cell.table.input, column, strict=True)) for key, column in cell.evidence.kept.items()}
+    kept = {key: dict(zip(cell.table.input, column, strict=True)) for key, column in cell.evidence.columns.items()}
     told = [unit_reactions(spec, unit) for unit in UNITS]
     boxes = {i: f - c for part in told for i, c, f in zip(part.input, part.cheap_boxes, part.full_boxes, strict=True)}
     reacted = {i: r for part in told for i, r in zip(part.input, part.reacted, strict=True)}

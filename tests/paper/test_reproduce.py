@@ -5,6 +5,7 @@ import errno
 import json
 import os
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,14 @@ from deepval.judging.over_cells import compare_over
 from deepval.paper import analyses, comparing, parts, run, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.gaps import GapRow
+from deepval.paper.analyses.seeds import RANDOMIZED
+from deepval.paper.analysis import ANALYSES, analysis
 from deepval.paper.comparing import Figure, laid_beside, published
 from deepval.paper.findings import KnownRows, findings
-from deepval.paper.registry import ANALYSES, SEEDED
-from deepval.protocol import keeping as digests
-from deepval.protocol.gathering import gathered, meant
-from deepval.protocol.keeping import REFUSED
+from deepval.protocol import store as digests
+from deepval.protocol.cell_builds import cell_sources, find_cells
 from deepval.protocol.plans import register
+from deepval.protocol.store import REFUSED
 from engine_work import Deadly
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
@@ -226,7 +228,7 @@ def test_the_paper_s_figures_are_whole_and_of_analyses_and_cells_that_exist():
     assert min(f.value for f in traj if f.table == "sign variation") == 0.434
     held = [f for f in figures if f.table == "held-out tables"]
     assert sum(f.verdict == "better" for f in held if f.dataset == "kitti") == 12
-    assert {f.analysis for f in figures if f.table == "sign variation"} <= {each.name for each in ANALYSES}
+    assert {f.analysis for f in figures if f.table == "sign variation"} <= set(ANALYSES)
 
 
 def test_an_analysis_can_be_called(whole):
@@ -238,7 +240,6 @@ def test_an_analysis_can_be_called(whole):
 
 def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, monkeypatch):
     done, folder = whole
-    monkeypatch.setattr("deepval.paper.registry.ANALYSES", ANALYSES[:2])
     monkeypatch.setattr(run, "ANALYSES", ANALYSES[:2])
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
     call(*words)
@@ -262,9 +263,9 @@ def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
 
 def test_analyses_that_fit_take_no_recipes_but_those_of_the_run(whole):
     some = replace(whole[0].cells[0], recipes=("gate-gbm", "router-gbm-value"))
-    for cell, recipes in ((some, ("gate-gbm", "router-gbm-value")), (replace(some, recipes=None), SEEDED)):
-        assert run._analysis(run.Job("seeds", (cell,))).settings["recipes"] == recipes
-    assert run._analysis(run.Job("signs", (some,))).settings == {}
+    for cell, recipes in ((some, ("gate-gbm", "router-gbm-value")), (replace(some, recipes=None), RANDOMIZED)):
+        assert run._settings(run.Job("seeds", (cell,)))["recipes"] == recipes
+    assert "recipes" not in run._settings(run.Job("signs", (some,)))
 
 
 def write_plan(path: Path, *comparisons: dict[str, object]) -> Path:
@@ -333,14 +334,14 @@ def test_analyses_take_specifications_and_say_what_a_track_lacks(whole, specific
 
 def test_a_cell_is_built_once_and_again_where_it_is_damaged(whole, specification):
     _, folder = whole
-    cells = list(gathered([specification], work=folder / "work").cells.values())
+    cells = list(find_cells([specification], work=folder / "work").cells.values())
     built = [(cell.folder / "manifest.json").stat().st_mtime_ns for cell in cells]
     (cells[0].folder / "values.parquet").write_bytes(b"")
-    again = list(gathered([specification], work=folder / "work").cells.values())
+    again = list(find_cells([specification], work=folder / "work").cells.values())
     assert [cell.digest for cell in again] == [cell.digest for cell in cells]
     assert (again[1].folder / "manifest.json").stat().st_mtime_ns == built[1]
     one = cells[0].folder / "manifest.json"
-    assert [cell.id for cell in gathered([one]).cells.values()] == [cells[0].id]
+    assert [cell.id for cell in find_cells([one]).cells.values()] == [cells[0].id]
 
 
 @pytest.mark.parametrize(
@@ -358,7 +359,7 @@ def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path
     path = tmp_path / "wrong.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=r"wrong\.toml") as told:
-        meant([path])
+        cell_sources([path])
     assert sentence in str(told.value)
 
 
@@ -381,9 +382,9 @@ def test_code_is_all_that_a_module_imports():
 
 def test_what_is_no_cell_and_no_track_is_refused():
     with pytest.raises(InputError, match="no such track"):
-        meant(["nowhere"])
+        cell_sources(["nowhere"])
     with pytest.raises(InputError, match="did you mean 'kitti-public'"):
-        meant(["kitti-pubic"])
+        cell_sources(["kitti-pubic"])
 
 
 def test_specifications_list_pairs_and_find_data_elsewhere(tmp_path):
@@ -436,7 +437,7 @@ def test_findings_read_means_over_cells():
     """Two cells of one router: the gap is 0.3 on average, of which ranking makes two thirds."""
     budget = ("router-mlp-value", "latency", 0.2, "ms", "cascade", True)
     rows = [GapRow("a", *budget, 0.2, 0.05, 0.1, 0.05, None), GapRow("b", *budget, 0.4, 0.05, 0.3, 0.05, None)]
-    found = next(each for each in ANALYSES if each.name == "gaps").plain_records(rows)
+    found = analysis("gaps").stored(rows)
     assert [record.get("cell") for record in found] == ["a", "b", None]
     known = KnownRows({"gaps": found}, {})
     (told,) = (each.told(known) for each in findings() if each.name == "ranking makes most of the gap")
@@ -467,7 +468,7 @@ def test_a_failure_of_the_machine_stops_the_run_and_is_not_kept(failure, specifi
             raise InputError(f"x: must be a file that can be written; {error.strerror}.") from error
 
     with monkeypatch.context() as patch:
-        patch.setattr(signs, "rows", failing)
+        patch.setitem(vars(analysis("signs")), "rows", wraps(signs.rows)(failing))
         with pytest.raises((InputError, MemoryError)):
             run.run([specification], **settings)
     assert answers(tmp_path, "signs") == []
@@ -486,7 +487,7 @@ def test_what_a_machine_lacks_is_reported_and_not_kept(cause, specification, tmp
         raise InputError(sentence) from cause
 
     with monkeypatch.context() as patch:
-        patch.setattr(signs, "rows", lacking)
+        patch.setitem(vars(analysis("signs")), "rows", wraps(signs.rows)(lacking))
         outcomes = run.run([specification], **settings).outcomes
     assert [each.refused for each in outcomes["signs"].values()] == [(sentence,)]
     assert all(each.rows for each in outcomes["ties"].values())
@@ -505,7 +506,7 @@ def test_only_an_analysis_s_own_refusal_is_kept(made, tmp_path, monkeypatch):
         raise InputError("There must be three cells; found two.")
 
     with monkeypatch.context() as patch:
-        patch.setattr(signs, "rows", refusing)
+        patch.setitem(vars(analysis("signs")), "rows", wraps(signs.rows)(refusing))
         for _ in range(2):
             (outcome,) = run.run([one_cell], **settings).outcomes["signs"].values()
             assert outcome.refused == ("There must be three cells; found two.",)

@@ -16,8 +16,7 @@ from deepval.protocol.cards import card_content
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.submission_child import NO_MEMORY, Limits
 from deepval.protocol.submission_files import read_folder
-from deepval.protocol.submission_reader import breakdown, reader
-from deepval.protocol.submissions import check, check_all, wanted
+from deepval.protocol.submissions import breakdown, check, check_all, reader, wanted
 from deepval.protocol.tracks import read_cells
 from lying_parquet import lying_parquet
 from only_where import memory_is_bounded, names_are_bytes
@@ -89,13 +88,13 @@ def test_the_board_stands_beside_four_that_took_it_down(folder_of_cells, cells, 
 @memory_is_bounded
 @names_are_bytes
 @pytest.mark.parametrize("spoil", [deep_card, bare_returns, lying_dictionary])
-def test_validate_says_so_without_a_traceback(folder, folder_of_cells, spoil):
+def test_a_check_reports_it_without_a_traceback(folder, folder_of_cells, spoil):
     spoil(folder)
     home = folder.with_name(NOT_UTF8) if spoil is bare_returns else folder
     folder.rename(home)
     done = run_process("leaderboard", home, "--check", "--cells", folder_of_cells)
     assert done.code == 2
-    assert done.err.endswith("must be a valid submission; found 1 problem to mend.\n")
+    assert done.err.endswith("must be a valid submission; found 1 problem.\n")
     assert done.err.count("\n") == 1
 
 

@@ -18,9 +18,9 @@ from deepval.cells.stored_parts import PartStore, slots
 from deepval.doctor import doctor
 from deepval.errors import UnfinishedError
 from deepval.files.canonical import digest_of
-from deepval.files.writing import locked, npz_arrays, npz_bytes
+from deepval.files.writing import lock, npz_arrays, npz_bytes
 from deepval.perception.reported.detection_files import open_detections
-from deepval.protocol.keeping import KEPT, UNITS
+from deepval.protocol.cell_builds import KEPT, UNITS
 from kitti_files import UNITS as SEQUENCES
 from kitti_files import write_kitti
 from street import Street, street
@@ -175,7 +175,7 @@ def test_nothing_piles_up(world):
     assert build(world, "out") == first
     # While somebody else builds in the folder, nothing is removed; the next build does it.
     left = next((world / "out" / KEPT / UNITS).glob("*/*")) / ".part.npz.0123abcd.tmp"
-    with locked(world / "out" / KEPT / UNITS):
+    with lock(world / "out" / KEPT / UNITS):
         more = build(world, "out", "--threshold", "small=0.4", "--geometry", "oracle")
     assert first.keys() < more.keys()
     for cell in (world / "out").glob("*-oracle"):

@@ -5,14 +5,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from deepval.cli.analysing import ANALYSES
 from deepval.cli.arguments import spread
 from deepval.cli.commands import COMMANDS
+from deepval.paper.analysis import ANALYSES, REPORT_ONLY
 
 
 def functions() -> Iterator[tuple[str, Any]]:
     """Words and function of each command."""
-    for names, prefix in ((COMMANDS, ""), (ANALYSES, "analyse ")):
+    for names, prefix in (
+        (COMMANDS, ""),
+        ({name: "analyses" for name in ANALYSES if name not in REPORT_ONLY}, "analyse "),
+    ):
         for name, module in names.items():
             made = getattr(import_module(f"deepval.cli.{module}"), name.replace("-", "_"))
             if callable(made) and hasattr(made, "__name__"):

@@ -123,7 +123,7 @@ class World:
     seed: int
 
     def judged(self) -> deepval.Result:
-        listed = self.table.listing(self.units)
+        listed = self.table.with_units(self.units)
         return judge(listed, self.scores, self.budgets, draws=self.draws, seed=self.seed, units=self.units)
 
 

@@ -16,7 +16,7 @@ import pytest
 import deepval
 from commands import PYTHON, run_process
 from deepval import InputError, InputWarning, Latency, Selection, ValueTable, read_costs, read_values
-from deepval.errors import one_line, quoted
+from deepval.errors import one_line, quote
 
 HEADER = "unit,input,loss_cheap,loss_full\n"
 GOOD = HEADER + "u,a,1,0.5\nu,b,2,3\nv,c,1,1\n"
@@ -447,7 +447,7 @@ def test_names_that_an_allocator_cannot_have(name):
     "alpha", [0, 0.0, 1.5, float("nan"), float("inf"), -0.1, True, 20, pytest.param(10**400, id="huge")]
 )
 def test_shares_outside_zero_to_one(kind, alpha):
-    assert complaint(kind, alpha) == f"alpha must be a share in (0, 1]; found {quoted(alpha)}. Write 0.2 for 20 %."
+    assert complaint(kind, alpha) == f"alpha must be a share in (0, 1]; found {quote(alpha)}. Write 0.2 for 20 %."
 
 
 def test_a_summary_checks_its_share():

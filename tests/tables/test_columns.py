@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deepval.errors import InputError, InputWarning, quoted
+from deepval.errors import InputError, InputWarning, quote
 from deepval.tables import columns
 from deepval.tables.columns import Columns
 
@@ -195,15 +195,15 @@ def test_columns_of_different_length_are_refused():
 
 
 def test_places_count_data_rows_from_one():
-    assert columns.place(0) == "row 1"
-    assert columns.place(2, np.array([5, 6, 17])) == "row 3 (input '17')"
-    assert columns.place(2, ["a"]) == "row 3"
+    assert columns.row_name(0) == "row 1"
+    assert columns.row_name(2, np.array([5, 6, 17])) == "row 3 (input '17')"
+    assert columns.row_name(2, ["a"]) == "row 3"
 
 
 def test_quotes_are_short_and_plain():
-    assert quoted(np.str_("x")) == "'x'"
-    assert quoted(np.float64(0.5)) == "0.5"
-    assert quoted("y" * 1000) == "'" + "y" * 59 + "..."
+    assert quote(np.str_("x")) == "'x'"
+    assert quote(np.float64(0.5)) == "0.5"
+    assert quote("y" * 1000) == "'" + "y" * 59 + "..."
 
 
 def test_repeated_ids_are_found_wherever_they_stand():

@@ -31,7 +31,7 @@ def test_the_first_id_that_stands_twice_is_found(values):
             expected = (seen[value], row)
             break
         seen[value] = row
-    assert keys.repeated(ids) == expected
+    assert keys.first_repeat(ids) == expected
 
 
 @given(st.one_of(TEXT, WHOLE))
@@ -49,15 +49,17 @@ def test_integers_and_text_of_one_spelling_are_the_same_id():
 @pytest.fixture
 def colliding(monkeypatch):
     """All texts have one key, as if every hash collided."""
-    own = keys.hashed
-    monkeypatch.setattr(keys, "hashed", lambda ids: np.zeros(len(ids), np.int64) if ids.dtype.kind == "U" else own(ids))
+    own = keys.keys_of
+    monkeypatch.setattr(
+        keys, "keys_of", lambda ids: np.zeros(len(ids), np.int64) if ids.dtype.kind == "U" else own(ids)
+    )
 
 
 @pytest.mark.usefixtures("colliding")
 def test_texts_of_one_hash_are_told_apart():
     ids = np.array(["c", "a", "b"])
     assert keys.positions(np.array(["b", "x", "c"]), ids).tolist() == [2, -1, 0]
-    assert keys.repeated(ids) is None
-    assert keys.repeated(np.array(["c", "a", "c"])) == (0, 2)
+    assert keys.first_repeat(ids) is None
+    assert keys.first_repeat(np.array(["c", "a", "c"])) == (0, 2)
     names, place = keys.groups(np.array(["b", "a", "b"]))
     assert (names.tolist(), place.tolist()) == (["a", "b"], [1, 0, 1])

@@ -129,7 +129,7 @@ def test_inputs_without_a_score_rank_last_where_asked_for():
     part = {"input": ["d", "10"], "score": [-5.0, -7.0]}
     found = aligned(part)
     assert found.covered.tolist() == [True, False, False, False, False, True]
-    worst = scores.filled(found, table(), "worst")
+    worst = scores.fill_missing(found, table(), "worst")
     assert worst.values.tolist() == [-7, -np.inf, -np.inf, -np.inf, -np.inf, -5]
     assert worst.covered.tolist() == found.covered.tolist()
     assert np.isnan(found.values[1])
@@ -197,7 +197,7 @@ def test_an_array_of_two_dimensions_holds_scores_per_mode(form):
 
 def test_missing_scores_per_mode_are_worst_in_every_mode():
     found = aligned({"input": IDS[1:]} | {name: column[1:] for name, column in PER_MODE.items()}, table(LADDER))
-    assert scores.filled(found, table(LADDER), "worst").values[0].tolist() == [-np.inf, -np.inf]
+    assert scores.fill_missing(found, table(LADDER), "worst").values[0].tolist() == [-np.inf, -np.inf]
 
 
 def test_a_plain_score_wins_over_scores_per_mode():
@@ -222,8 +222,8 @@ def test_scores_of_several_allocators_keep_their_order():
 def test_inputs_are_not_modified():
     array = np.array(SCORE)
     array.flags.writeable = False
-    assert scores.filled(aligned(array), table(), "worst").values.tolist() == SCORE
+    assert scores.fill_missing(aligned(array), table(), "worst").values.tolist() == SCORE
     found = aligned({"input": np.array(IDS[1:]), "score": array[1:]})
-    assert scores.filled(found, table(), "worst").values.tolist() == [-np.inf, *SCORE[1:]]
+    assert scores.fill_missing(found, table(), "worst").values.tolist() == [-np.inf, *SCORE[1:]]
     assert np.isnan(found.values[0])
     assert array.tolist() == SCORE

@@ -267,7 +267,7 @@ def test_restrict_takes_integers_and_refuses_units_that_are_not_there():
 
 
 def test_listed_units_may_be_without_inputs_and_are_kept():
-    listed = by_hand().listing([9, 77, 78])
+    listed = by_hand().with_units([9, 77, 78])
     assert listed.unit_ids.tolist() == sorted({*by_hand().unit_ids.tolist(), "77", "78"})
     assert same(listed.restrict(by_hand().unit_ids), by_hand())
     part = listed.restrict([9, 77])

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.features import Glance, Sight
 from deepval.features.cheap import LEAST_PROBABILITY, total
 from deepval.features.glances import PLACE, required_mps2
 from deepval.features.views import CheapMode, View
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_canonical, json_content
-from deepval.files.reading import formed
+from deepval.files.reading import check_form
 from deepval.files.writing import write_atomically
 from deepval.progress import Watch, unwatched
 
@@ -257,9 +257,9 @@ class Training:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> "Training":
         """The training from a file's content; KeyError or InputError if it is missing or malformed."""
-        training: Training = formed(cls, content["training"], "training")
+        training: Training = check_form(cls, content["training"], "training")
         if not 0 <= training.seed <= LARGEST_SEED:
-            raise InputError(f"training.seed must be from 0 to {LARGEST_SEED}; found {quoted(training.seed)}.")
+            raise InputError(f"training.seed must be from 0 to {LARGEST_SEED}; found {quote(training.seed)}.")
         return training
 
 

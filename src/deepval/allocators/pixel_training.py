@@ -26,7 +26,7 @@ from deepval.allocators.pixel import (
 )
 from deepval.arrays import Float
 from deepval.errors import InputError, library
-from deepval.files.reading import formed
+from deepval.files.reading import check_form
 from deepval.progress import Watch, unwatched
 
 
@@ -62,7 +62,7 @@ class PixelRecipe(Recipe):
         """The recipe with a trained router's settings."""
         names = [field.name for field in fields(PixelRecipe)]
         values = {name: settings[name] for name in names if name in settings}
-        recipe: PixelRecipe = formed(PixelRecipe, values, f"the settings of {NAME}")
+        recipe: PixelRecipe = check_form(PixelRecipe, values, f"the settings of {NAME}")
         check_settings(recipe, {"epochs": (1, 10_000), "batch": (1, 65_536), "step": (1e-9, 1e3)})
         return recipe
 

@@ -10,7 +10,7 @@ import numpy as np
 from deepval import checks
 from deepval.allocators import read_allocator
 from deepval.allocators.allocator import SIGNALS, Allocator, FittedAllocator
-from deepval.errors import InputError, InputWarning, quoted
+from deepval.errors import InputError, InputWarning, quote
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past
 from deepval.files.writing import file_path, write_atomically
@@ -209,5 +209,5 @@ def _allocator(source: Allocator | str | Path) -> Allocator:
     if isinstance(source, Allocator):
         return source
     if not isinstance(source, str | Path):
-        raise InputError(f"An allocator must be one, its file or the name of a signal; found {quoted(source)}.")
+        raise InputError(f"An allocator must be one, its file or the name of a signal; found {quote(source)}.")
     return SIGNALS[source] if isinstance(source, str) and source in SIGNALS else read_allocator(source)

@@ -17,7 +17,7 @@ from deepval.arrays import Float
 from deepval.errors import InputError, NothingToLearnError
 from deepval.features import Glance, Sight
 from deepval.features.views import CheapMode
-from deepval.files.reading import formed
+from deepval.files.reading import check_form
 from deepval.perception.running.onnx_model import open_session
 from deepval.progress import Watch, unwatched
 
@@ -220,7 +220,7 @@ class RowRecipe(Recipe):
         if settings.get("learner") != kind.__name__:
             raise InputError(f"{self.name} is fitted by {kind.__name__}; this one was by {settings.get('learner')}.")
         values = {name: value for name, value in settings.items() if name != "learner"}
-        return replace(self, learner=formed(kind, values, f"the settings of {kind.__name__}"))
+        return replace(self, learner=check_form(kind, values, f"the settings of {kind.__name__}"))
 
     def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> Learned:
         """The allocator, fitted on the examples' rows of the feature set."""

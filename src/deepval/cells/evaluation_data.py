@@ -16,9 +16,9 @@ from deepval.files.canonical import MANIFEST, json_canonical, json_content
 from deepval.files.writing import append_line
 from deepval.judging.budgets import Budget, MissingCosts, Selection, conventions
 from deepval.results import Result
+from deepval.tables.chunks import OnDisk, Parts
 from deepval.tables.columns import parquet_files
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.parts import OnDisk, Parts
 from deepval.tables.scores import Fit, Kind, Scores, align_all, kind_of
 from deepval.tables.values import ValueTable, read_values
 
@@ -160,7 +160,7 @@ class EvaluationData:
     @property
     def scored(self) -> bool:
         """Whether the cell's folder has scores files."""
-        return self.cell is not None and any(reading.matching(self.source / SCORES, "*.csv"))
+        return self.cell is not None and any(reading.find(self.source / SCORES, "*.csv"))
 
     def units(self, named: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
         """Units by name or role; without names, the units of a cell with the usual role. A values file has no roles."""
@@ -207,7 +207,7 @@ class EvaluationData:
     def _score_files(self, named: Mapping[str, Path]) -> dict[str, Path]:
         """The named scores files, by path or by name in the cell's folder; all files there if none is named."""
         folder = self.source / SCORES
-        stored = {path.stem: path for path in sorted(reading.matching(folder, "*.csv"))}
+        stored = {path.stem: path for path in sorted(reading.find(folder, "*.csv"))}
         if not named and not stored:
             raise InputError(
                 f"{self.source}: there must be scores to judge, and none lie in {folder}: write some with "

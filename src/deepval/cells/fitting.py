@@ -123,7 +123,7 @@ def _fit_to_target(
     else:
         objective = TARGETS[target].objective
         if isinstance(objective, RoutingObjective):
-            evidence = evidence.found_from(_role(cell, used, target), objective.column)
+            evidence = evidence.from_role(_role(cell, used, target), objective.column)
         target_labels = labels(target, evidence)
         learned, classify = target_labels.values, TARGETS[target].classifies
     fitted_on = tuple(map(str, table.unit_ids))

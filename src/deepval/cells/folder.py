@@ -27,7 +27,7 @@ from deepval.features import Sight
 from deepval.features.views import View
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST, TOP, Manifest, digest_of, json_text, read_manifest, sha256
-from deepval.files.writing import locked, write_atomically
+from deepval.files.writing import lock, write_atomically
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import Outcomes
 from deepval.tables.column_files import cell_columns, parquet_bytes
@@ -58,7 +58,7 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
         files["costs.toml"] = costs_bytes(costs)
     content = definition | {"files": {name: sha256(data) for name, data in files.items()}}
     text = json_text(content, sort_keys=True, ensure_ascii=True)
-    with locked(folder, f"{folder}: another process is building a cell there; wait for it, or give another folder."):
+    with lock(folder, f"{folder}: another process is building a cell there; wait for it, or give another folder."):
         _replace(folder, files, text)
     return folder / MANIFEST
 
@@ -145,7 +145,7 @@ class BuiltCell:
     @property
     def listed(self) -> ValueTable:
         """The table with every unit of the split in its list, so that all cells of a data set share their draws."""
-        return self.table.listing(self.split.units)
+        return self.table.with_units(self.split.units)
 
     @cached_property
     def split(self) -> Split:
@@ -173,7 +173,7 @@ class BuiltCell:
                 f"{columns.source}: must have a row for every input; {self.table.input[rows < 0][0]} has none."
             )
         numbers = columns.typed(numbers=[name for name in columns.data if name != "input"])
-        return Evidence(self.table, kept={name: column[rows] for name, column in numbers.items()})
+        return Evidence(self.table, columns={name: column[rows] for name, column in numbers.items()})
 
 
 def read_cell(folder: Path | str) -> BuiltCell:

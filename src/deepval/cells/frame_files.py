@@ -7,7 +7,7 @@ from deepval.cells.explorer import SCHEMA
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import cell_content, json_content
-from deepval.files.reading import formed_file
+from deepval.files.reading import check_file_form
 
 WHAT = "frames written by deepval build"
 MOST = 200
@@ -141,7 +141,7 @@ def read_frames(path: Path) -> dict[str, Any]:
     content.pop("frames_in_file", None)
     if isinstance(frames, list) and len(frames) > MOST:
         content |= {"frames": _extremes(frames, path), "frames_in_file": len(frames)}
-    formed_file(FramesForm, content, path, WHAT)
+    check_file_form(FramesForm, content, path, WHAT)
     for number, frame in enumerate(content["frames"]):
         amiss = _amiss(frame, content["modes"])
         if amiss is not None:
@@ -184,7 +184,7 @@ def _extreme_rows(values: list[float]) -> list[int]:
 
 def _extremes(frames: list[Any], path: Path) -> list[Any]:
     """The frames of the smallest and of the largest values, in the order of the file."""
-    values = formed_file(list[ValueForm], frames, path, WHAT)
+    values = check_file_form(list[ValueForm], frames, path, WHAT)
     return [frames[row] for row in _extreme_rows([frame["value"] for frame in values])]
 
 

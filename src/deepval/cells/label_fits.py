@@ -54,7 +54,7 @@ class Label:
             if isinstance(objective, Gain)
             else set()
         )
-        return min(needed - cell.evidence.kept.keys(), default=None)
+        return min(needed - cell.evidence.columns.keys(), default=None)
 
 
 VALUE = Label("value", "value", "value-binary")

@@ -14,7 +14,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import DEFAULT_MODES, DEFAULT_THRESHOLD, CellSpec, Material, ModeSpec, specs
 from deepval.datasets import DATASETS, Dataset, open_dataset
 from deepval.datasets.synthetic import MODES, Simulated, Synthetic, WorldSettings
-from deepval.errors import InputError, InputWarning, quoted
+from deepval.errors import InputError, InputWarning, quote
 from deepval.files import reading
 from deepval.files.canonical import read_json, read_toml
 from deepval.perception.modes import BUILT_IN, NAMES, FileMode, Profiled, built_in_mode
@@ -394,11 +394,11 @@ def _refuse_fields(fields: Mapping[str, Any], names: Sequence[str], what: str) -
 def _check_fields(table: Any, fields: Mapping[str, Any], what: str) -> None:
     """Raise InputError for a field that is not read, or a value of the wrong type."""
     if not isinstance(table, Mapping):
-        raise InputError(f"{what} must be a table; found {quoted(table)}.")
+        raise InputError(f"{what} must be a table; found {quote(table)}.")
     for name, value in table.items():
         if name not in fields:
             raise InputError(f"{what} may have the fields {', '.join(fields)}; found {name!r}.")
         if not isinstance(value, fields[name]) or (isinstance(value, bool) and fields[name] is not bool):
-            raise InputError(f"{name} of {what} has the wrong type; found {quoted(value)}.")
+            raise InputError(f"{name} of {what} has the wrong type; found {quote(value)}.")
         if name in NAMED and isinstance(value, list) and not all(isinstance(item, str) for item in value):
-            raise InputError(f"{name} of {what} must be a list of texts; found {quoted(value)}.")
+            raise InputError(f"{name} of {what} must be a list of texts; found {quote(value)}.")

@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from deepval.datasets import Dataset
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.files import reading
 from deepval.files.canonical import digest_of, file_digest, json_content, json_text, plain, sha256
-from deepval.files.reading import formed_file
+from deepval.files.reading import check_file_form
 from deepval.perception.modes import BUILT_IN, built_in_name
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detection_rows import ModeReader
@@ -89,9 +89,9 @@ def read_split(path: Path | str, text: bytes | None = None) -> Split:
     """The split in a file, whose hash must be right; `text` is the content if it was read already."""
     what = "a split as `deepval build` writes it"
     content = json_content(reading.content(path, what) if text is None else text, path, what)
-    fields = formed_file(dict[str, Any], content, path, what)
+    fields = check_file_form(dict[str, Any], content, path, what)
     sha = fields.pop("sha256", None)
-    units_by_role = formed_file(Split, fields, path, what)
+    units_by_role = check_file_form(Split, fields, path, what)
     if units_by_role.digest != sha:
         raise InputError(f"{path}: the split was altered: its hash does not fit. Build the cell again.")
     return units_by_role
@@ -427,8 +427,8 @@ def unlike(required: Any, actual: Any, point: str = "") -> Iterator[str]:
 
 def _phrase(value: Any) -> str:
     if isinstance(value, Mapping):
-        return quoted(value["profile"]) if "profile" in value else f"a table of {', '.join(value)}"
-    return "none" if value is None else quoted(value)
+        return quote(value["profile"]) if "profile" in value else f"a table of {', '.join(value)}"
+    return "none" if value is None else quote(value)
 
 
 def _with_changes(rules: Sequence[tuple[str, System]], changes: Mapping[str, float]) -> list[tuple[str, System]]:

@@ -15,7 +15,7 @@ import numpy as np
 from deepval.errors import InputError, reason
 from deepval.features.views import CheapMode, View, picture, sampled
 from deepval.files.canonical import Manifest, json_content, json_text
-from deepval.files.reading import formed_file
+from deepval.files.reading import check_file_form
 from deepval.files.writing import AMISS, HEADERS
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
@@ -132,7 +132,7 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
     """The views of a cell's folder, unit by unit."""
     name = "view/view.json"
     content = json_content(cell.content(name), cell.folder / name)
-    readings = formed_file(ViewReadings, content, cell.folder / name, "what a view was read with")
+    readings = check_file_form(ViewReadings, content, cell.folder / name, "what a view was read with")
     mode, vehicles = _mode(readings["mode"]), readings.get("vehicles", {})
     ways = ("connector_m",) if mode.observes else ()
     frames = cell_columns(cell, "view/frames.parquet").typed(
@@ -163,7 +163,7 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
 
 def _memory_map(cell: Manifest, name: str) -> np.ndarray:
     """An array that stays on disk, mapped from the opened file that was hashed."""
-    with cell.opened(name, in_memory=False) as file:
+    with cell.open(name, in_memory=False) as file:
         try:
             version = np.lib.format.read_magic(file)
             shape, fortran, dtype = HEADERS[version](file)

@@ -209,7 +209,7 @@ def _reads(command: str, read: Path, written: Path) -> bool:
         return read.samefile(written)
     from deepval.files.canonical import MANIFEST
 
-    target, folder = reading.resolved(written), reading.resolved(read)
+    target, folder = reading.resolve(written), reading.resolve(read)
     if folder not in target.parents:
         return False
     for cell in target.parents:

@@ -87,7 +87,7 @@ def demo(
     say(f"\nCells and results: {out}/<system>-<geometry>/. All tables: {out}/results.md.")
     say(f"One page with everything, sliders and frames: {page}")
     if os.environ.get("DISPLAY") and os.isatty(1):
-        webbrowser.open(reading.resolved(page).as_uri())
+        webbrowser.open(reading.resolve(page).as_uri())
 
 
 def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:

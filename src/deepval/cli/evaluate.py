@@ -32,7 +32,7 @@ from deepval.files.writing import check_writable
 from deepval.judging.out_of_core import refuse
 from deepval.report import FORMS, console
 from deepval.results import Result
-from deepval.tables.parts import on_disk
+from deepval.tables.chunks import on_disk
 
 DEFAULTS = (Subject(), ChargedBudgets(), Draws())
 MOST_ROWS = 200
@@ -124,7 +124,7 @@ def evaluate(
 
     Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml --out result.json
     """
-    output_form = _form(form, json=json)
+    output_form = options.format_name(form, json=json, allowed=tuple(FORMS), usual="console")
     if simultaneous and draws.number == 0:
         raise InputError("--simultaneous adds intervals, which need draws: leave out --draws 0.")
     if out:
@@ -176,13 +176,6 @@ def evaluate(
     if following is not None:
         rows = [(r.allocator, r.chance or "random", r.budget, "gain", r.verdict) for r in result.rows if r.verdict]
         print_plan(following, on_test_units(following, {str(values): chosen}, rows), err=output_form != "console")
-
-
-def _form(form: str | None, *, json: bool) -> str:
-    name = options.one_of(form or ("json" if json else "console"), tuple(FORMS), "--format")
-    if json and name != "json":
-        raise InputError(f"--json and --format {name} are two formats: give one of them.")
-    return name
 
 
 def _weights(texts: list[str] | None) -> dict[str, float]:

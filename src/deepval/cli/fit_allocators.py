@@ -22,8 +22,8 @@ from deepval.errors import InputError
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past, frames_of
 from deepval.files.writing import check_writable, write_atomically
-from deepval.metering.cost_cards import CostCard, add_cards, measured_cards, read_entries
-from deepval.metering.energy import Spent
+from deepval.metering.cost_cards import CostCard, add_cards, measure_cards, read_entries
+from deepval.metering.energy import EnergyUse
 from deepval.metering.timing import Items, Stages
 from deepval.report.table import quantity
 from deepval.tables.column_files import csv_text, parquet_bytes
@@ -67,7 +67,7 @@ def profile(
     # Read first, so that an unreadable costs file is reported before the measurement.
     read_entries(out, "allocators")
     name, stages, items = stages_of(target, cell)
-    cards = measured_cards(
+    cards = measure_cards(
         name, stages, items, batch=batch, seconds=seconds, tolerance=tolerance, threads=threads, energy=energy
     )
     add_cards(out, cards)
@@ -126,7 +126,7 @@ def _lines(card: CostCard) -> list[str]:
     parts = ", ".join(f"{stage} {entry[f'{stage}_ms']:.4g}" for stage in timing.stages)
     energy = (
         ", ".join(f"{convention} {mj:.4g}" for convention, mj in card.energy.mj.items())
-        if isinstance(card.energy, Spent)
+        if isinstance(card.energy, EnergyUse)
         else card.energy
     )
     return [

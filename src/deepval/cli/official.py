@@ -9,7 +9,7 @@ import typer
 
 from deepval.cli import options, terminal
 from deepval.cli.arguments import limits
-from deepval.cli.options import Json, Workers
+from deepval.cli.options import DataFolder, Json, Workers, WorkFolder
 from deepval.cli.terminal import say
 from deepval.doctor import doctor as checkup
 from deepval.errors import InputError
@@ -18,7 +18,7 @@ from deepval.files.canonical import plain
 from deepval.files.writing import check_writable
 from deepval.protocol import leaderboard as boards
 from deepval.protocol import submissions, tracks
-from deepval.protocol.gathering import WORK
+from deepval.protocol.cell_builds import WORK
 from deepval.protocol.integrity import contradictions
 from deepval.protocol.tracks import NAMES, read_cells
 from deepval.report.table import quantity
@@ -53,9 +53,6 @@ def doctor(
         raise typer.Exit(1)
 
 
-DataFolder = Annotated[
-    Path | None, typer.Option("--data", help="Folder with the data sets of tracks: kitti_tracking, nuscenes, ...")
-]
 EVERY_CORE = Workers(workers=min(4, os.cpu_count() or 1))
 """One worker per core, at most 4."""
 
@@ -67,9 +64,7 @@ def reproduce(
     ] = None,
     *,
     data: DataFolder = None,
-    work: Annotated[
-        Path, typer.Option("--work", help="Folder for cells and stored work; a stopped run continues there.")
-    ] = WORK,
+    work: WorkFolder = WORK,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for report.html, report.md and report.json.")] = Path(
         "reproduction"
     ),
@@ -102,9 +97,9 @@ def reproduce(
     """
     from deepval.allocators import RECIPES
     from deepval.cells.evaluation_data import openings
+    from deepval.paper.analysis import ANALYSES
     from deepval.paper.parts import BOARD
     from deepval.paper.planned import followed
-    from deepval.paper.registry import ANALYSES
     from deepval.paper.run import run
     from deepval.paper.study_report import FILES, write_report
     from deepval.protocol.plans import registered
@@ -116,7 +111,7 @@ def reproduce(
     check_writable(out, folder=True)
     if costs is not None:
         read_costs(costs)
-    _check_names(analyses or [], [item.name for item in ANALYSES], "--analysis")
+    _check_names(analyses or [], list(ANALYSES), "--analysis")
     _check_names(allocators or [], list(RECIPES), "--allocator")
     if plan is not None:
         registered(plan)

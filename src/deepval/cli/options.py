@@ -13,7 +13,7 @@ from deepval.cells.spec import ROLES
 from deepval.cli.arguments import OptionGroup, check_number, limits
 from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width  # noqa: F401 - used by analyses
 from deepval.engines import ENGINES, Engine, engine
-from deepval.errors import InputError, meant
+from deepval.errors import InputError, suggestion
 from deepval.files import reading
 from deepval.judging.budgets import LEVELS, RAILS, Accounting, Budget, Selection, measured
 from deepval.results import KINDS
@@ -99,6 +99,12 @@ PlanFile = Annotated[
         help="A registered plan: report which comparisons were planned (with --json: on stderr).",
         rich_help_panel=OUTPUT,
     ),
+]
+DataFolder = Annotated[
+    Path | None, typer.Option("--data", help="Folder with the data sets of tracks: kitti_tracking, nuscenes, ...")
+]
+WorkFolder = Annotated[
+    Path, typer.Option("--work", help="Folder for cells and stored work; a stopped run continues there.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
 
@@ -320,8 +326,16 @@ def name_list(text: str | None) -> list[str] | None:
 def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
     """The word, if it is one of those allowed."""
     if text not in allowed:
-        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}{meant(text, allowed)}")
+        raise InputError(f"{option} must be one of {', '.join(allowed)}; found {text!r}{suggestion(text, allowed)}")
     return text
+
+
+def format_name(form: str | None, *, json: bool, allowed: tuple[str, ...], usual: str) -> str:
+    """The output format by --format and --json, or the usual one; two different formats are refused."""
+    name = one_of(form or ("json" if json else usual), allowed, "--format")
+    if json and name != "json":
+        raise InputError(f"--json and --format {name} are two formats: give one of them.")
+    return name
 
 
 def number(text: str, option: str) -> float:

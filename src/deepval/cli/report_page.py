@@ -99,7 +99,7 @@ def _results(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
     """Results by name; of a cell's folder all results in it, or else the judgement of the scores beside the cell."""
     results: dict[str, ResultInFolder] = {}
     for name, path in files.items():
-        saved = sorted(reading.matching(path, f"{RESULT}*.json")) if reading.is_folder(path) else [path]
+        saved = sorted(reading.find(path, f"{RESULT}*.json")) if reading.is_folder(path) else [path]
         more = {_title(name, file) if reading.is_folder(path) else name: read_result(file) for file in saved}
         twice = sorted(more.keys() & results)
         if twice:
@@ -196,8 +196,8 @@ def _files_by_cell(texts: list[str], usual: str) -> dict[str, Path]:
 
     def name_of(path: Path) -> str:
         if reading.is_folder(path):
-            return reading.resolved(path).name
-        return reading.resolved(path).parent.name if path.stem == usual else path.stem
+            return reading.resolve(path).name
+        return reading.resolve(path).parent.name if path.stem == usual else path.stem
 
     paths = [Path(text) for text in texts if "=" not in text]
     names = {path: name_of(path) for path in dict.fromkeys(paths)}
@@ -208,7 +208,7 @@ def _files_by_cell(texts: list[str], usual: str) -> dict[str, Path]:
 
 def _distinct_names(paths: list[Path]) -> list[str]:
     """Names from as many last parts of each path as distinguish them: one/braking, two/braking."""
-    parts = [reading.resolved(path).parts for path in paths]
+    parts = [reading.resolve(path).parts for path in paths]
     most = max(map(len, parts), default=0)
     depth = next((d for d in range(2, most) if len({own[-d:] for own in parts}) == len(parts)), most)
     return ["/".join(own[-depth:]).removesuffix(f"/{RESULT}.json").removesuffix(".json") for own in parts]

@@ -27,7 +27,7 @@ def store_judgement(case: EvaluationData, scores: Mapping[str, Scores], result: 
     file = _file(case, scores)
     with suppress(InputError, OSError):
         result.save(file)
-        for older in reading.matching(case.source, f"{PREFIX}*.json"):
+        for older in reading.find(case.source, f"{PREFIX}*.json"):
             if older != file:
                 older.unlink(missing_ok=True)
 
@@ -43,7 +43,7 @@ def stored_judgement(case: EvaluationData, scores: Mapping[str, Scores]) -> Resu
 
 
 def _file(case: EvaluationData, scores: Mapping[str, Scores]) -> Path:
-    from deepval.protocol.keeping import code_digest, versions
+    from deepval.protocol.store import code_digest, versions
 
     inputs = {
         "code": code_digest(CODE),

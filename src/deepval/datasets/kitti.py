@@ -17,7 +17,7 @@ from deepval.datasets.dataset import Dataset, Recording
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of
-from deepval.geometry.camera import Camera, transformed
+from deepval.geometry.camera import Camera, transform
 from deepval.geometry.classes import KITTI_CLASSES
 from deepval.geometry.motion import track_closing_mps
 from deepval.geometry.vehicle import ground_corners_m
@@ -54,7 +54,7 @@ class Mounting:
     camera: Camera
 
     @property
-    def rectified(self) -> Camera:
+    def grey_camera(self) -> Camera:
         """Camera 0: labels and 3D results are in its axes."""
         return replace(self.camera, ego_from_cam=self.ego_from_cam0)
 
@@ -139,7 +139,7 @@ def read_calibration(path: Path) -> Mounting:
     try:
         ego_from_cam0 = np.linalg.inv(cam0_from_ego)
         ego_from_cam2 = ego_from_cam0.copy()
-        ego_from_cam2[:3, 3] = transformed(ego_from_cam0, -np.linalg.solve(k, matrices["P2"][:, 3]))
+        ego_from_cam2[:3, 3] = transform(ego_from_cam0, -np.linalg.solve(k, matrices["P2"][:, 3]))
     except np.linalg.LinAlgError as error:
         raise InputError(f"a calibration must hold matrices that can be inverted; {path} does not: {error}.") from error
     camera = Camera(k[0, 0], k[1, 1], k[0, 2], k[1, 2], ego_from_cam2, ROAD_Z_M)
@@ -185,7 +185,7 @@ def reference_corners_m(labels: LabelRows, ego_from_cam0: Float[np.ndarray, "4 4
     ground = ground_corners_m(labels.bottom_m[:, [0, 2]], labels.size_m[:, [2, 1]], yaw_rad=-labels.yaw_rad)
     height = np.broadcast_to(labels.bottom_m[:, 1][:, None], ground.shape[:2])
     in_cam0 = np.stack([ground[..., 0], height, ground[..., 1]], axis=-1)
-    return transformed(ego_from_cam0, in_cam0)[..., :2]
+    return transform(ego_from_cam0, in_cam0)[..., :2]
 
 
 def read_truth(path: Path, unit: str, *, calibration: Mounting, dt_s: Float[np.ndarray, "time"]) -> Truth:
@@ -267,7 +267,7 @@ def read_times(root: Path, unit: str, *, frames: int, dt_s: float = DT_S) -> Flo
 
 def image_files(folder: Path, frame_ids: Sequence[str]) -> tuple[Path | None, ...]:
     """The picture of each frame, .png before .jpg; None where a frame has none."""
-    names = {path.name for path in reading.inside(folder)} if reading.is_folder(folder) else set()
+    names = {path.name for path in reading.entries(folder)} if reading.is_folder(folder) else set()
     paths = []
     for frame_id in frame_ids:
         name = next((frame_id + end for end in (".png", ".jpg") if frame_id + end in names), None)
@@ -285,7 +285,7 @@ def read_unit(root: Path, unit: str, *, images: str = "image_02", dt_s: float = 
         frame_ids=np.array(frame_ids, dtype="<U6"),
         time_s=motion.time_s,
         ego_speed_mps=motion.ego_speed_mps,
-        cameras={"image_02": calibration.camera, "image_00": calibration.rectified},
+        cameras={"image_02": calibration.camera, "image_00": calibration.grey_camera},
         image_paths=image_files(root / images / unit, frame_ids),
     )
     truth = read_truth(root / "label_02" / f"{unit}.txt", unit, calibration=calibration, dt_s=scene.dt_s)
@@ -332,12 +332,12 @@ class Kitti(Dataset):
     def beside(self, unit: str) -> dict[str, Any]:
         """Time between frames, and a digest of the names of the pictures."""
         folder = self.folder / self.images / unit
-        names = [path.name for path in reading.inside(folder)] if reading.is_folder(folder) else []
+        names = [path.name for path in reading.entries(folder)] if reading.is_folder(folder) else []
         return {"dt_s": self.dt_s, "require_images": self.require_images, "pictures": digest_of(names)}
 
     def unit_ids(self) -> tuple[str, ...]:
         """Ids of the sequences with labels, such as 0002."""
-        units = tuple(sorted(path.stem for path in reading.matching(self.folder / "label_02", "*.txt")))
+        units = tuple(sorted(path.stem for path in reading.find(self.folder / "label_02", "*.txt")))
         if not units:
             raise InputError(f"a KITTI tracking folder must hold label files; {self.folder / 'label_02'} has none.")
         return units

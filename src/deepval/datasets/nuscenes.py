@@ -19,7 +19,7 @@ from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.log import route_of
 from deepval.datasets.logs.scenarionet import ScenarioNet, lane_map_of, read_record
 from deepval.datasets.nuscenes_tables import Annotations, Tables, read_tables
-from deepval.errors import InputError, InputWarning, quoted
+from deepval.errors import InputError, InputWarning, quote
 from deepval.files import reading
 from deepval.files.canonical import read_json
 from deepval.geometry.camera import Camera, cuboid_corners_m, image_boxes_px
@@ -176,7 +176,7 @@ class NuScenes(Dataset):
     def folder(self) -> Path:
         """The folder with the tables."""
         root = Path(self.root)
-        folders = sorted(path for path in reading.matching(root, "v1.0-*") if reading.is_folder(path))
+        folders = sorted(path for path in reading.find(root, "v1.0-*") if reading.is_folder(path))
         if self.version is not None:
             folders = [path for path in folders if path.name == self.version]
         if reading.is_file(root / "scene.json"):
@@ -391,5 +391,5 @@ def _picture(root: Path, name: str | None) -> Path | None:
     if not name:
         return None
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-        raise InputError(f"pictures of nuScenes must lie below {root}; the table sample_data names {quoted(name)}.")
+        raise InputError(f"pictures of nuScenes must lie below {root}; the table sample_data names {quote(name)}.")
     return root / name if reading.is_file(root / name) else None

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.files import reading
 from deepval.files.canonical import read_json
-from deepval.files.reading import formed
+from deepval.files.reading import check_form
 from deepval.world.scene import FARTHEST_M, on_earth
 
 TEXTS = {
@@ -151,7 +151,7 @@ def _rows(path: Path, *, only: str | None = None) -> list[Any]:
         if odd is not None:
             raise InputError(
                 f"the table {path} must be a list of records with text as {name!r}; record {odd} has "
-                f"{quoted(rows[odd].get(name))}: repair the file."
+                f"{quote(rows[odd].get(name))}: repair the file."
             )
     return rows
 
@@ -190,13 +190,13 @@ class Tables:
     def _checked(self, table: str, row: Row, form: Any) -> Row:
         """A row of a table, with numbers in the columns of a form."""
         at = f"{self.folder / table}.json: {table} {row['token']}"
-        numbers = formed(form, row, at)
+        numbers = check_form(form, row, at)
         for name, value in numbers.items():
             if isinstance(value, int) and not abs(value) <= MOST:
-                raise InputError(f"{at}.{name} must be at most {MOST}; found {quoted(value)}.")
+                raise InputError(f"{at}.{name} must be at most {MOST}; found {quote(value)}.")
         for name in ("translation", "size"):
             if not on_earth(np.array(numbers.get(name, 0.0), float)):
-                raise InputError(f"{at}.{name} must hold at most {FARTHEST_M:g} m; found {quoted(numbers[name])}.")
+                raise InputError(f"{at}.{name} must hold at most {FARTHEST_M:g} m; found {quote(numbers[name])}.")
         if not any(numbers.get("rotation", (1,))):
             raise InputError(f"{at}.rotation must be a quaternion; it is all zeros.")
         return numbers

@@ -13,7 +13,7 @@ from typing import Any
 
 from deepval.errors import InputError, reason
 from deepval.files import reading
-from deepval.files.reading import formed
+from deepval.files.reading import check_form
 
 DEEPEST = 100
 """Largest depth of nested lists and objects in a JSON file."""
@@ -85,7 +85,7 @@ def joint_sha256(parts: Iterable[bytes | memoryview]) -> str:
 def file_digest(path: Path | str) -> str:
     """SHA-256 of a file."""
     try:
-        with reading.opened(path) as file:
+        with reading.open_file(path) as file:
             return stream_digest(file)
     except OSError as error:
         raise InputError(f"{path}: must be a file that can be read; {reason(error)}.") from error
@@ -125,7 +125,7 @@ def json_content(
     Where it must be `finite`, NaN, infinity and numbers that become infinite are refused, as JSON itself has none. The
     `object_hook` replaces each object as soon as it is read, so that a long file need not be in memory as a whole.
     """
-    text = reading.decoded(data, source)
+    text = reading.decode(data, source)
     try:
         _check_depth(data)
         content = json.loads(text, object_hook=object_hook)
@@ -134,7 +134,7 @@ def json_content(
         if HALF_A_SIGN.search(text):  # only strings can match; encoding decides if it is an escape
             json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise InputError(f"{source}: must be {what}; a text in it holds half a sign (a lone surrogate).") from error
+        raise InputError(f"{source}: must be {what}; a text in it contains a lone surrogate.") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: must be {what}; {reason(error)}.") from error
     return content
@@ -167,7 +167,7 @@ def read_toml(path: Path | str) -> dict[str, Any]:
 
 def toml_content(data: bytes, source: Path | str) -> dict[str, Any]:
     """The content of a TOML file's bytes; errors name the source."""
-    text = reading.decoded(data, source)
+    text = reading.decode(data, source)
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -197,10 +197,10 @@ class Manifest:
 
     def content(self, name: str) -> bytes:
         """Content of a file of the cell, checked against its hash."""
-        with self.opened(name) as file:
+        with self.open(name) as file:
             return file.read()
 
-    def opened(self, name: str, *, in_memory: bool = True) -> io.BufferedIOBase:
+    def open(self, name: str, *, in_memory: bool = True) -> io.BufferedIOBase:
         """A file of the cell, checked against its hash and open to be read.
 
         A file that is not read into memory keeps its content while it is open, even if its path is replaced.
@@ -210,7 +210,7 @@ class Manifest:
             f"{path}: must be as it was built, and is not: build the cell again (or wait, if that is being done)."
         )
         try:
-            file = io.BytesIO(reading.content(path)) if in_memory else reading.opened(path)
+            file = io.BytesIO(reading.content(path)) if in_memory else reading.open_file(path)
         except InputError as error:
             raise altered from error
         if stream_digest(file) != self.files.get(name):
@@ -222,7 +222,7 @@ class Manifest:
     def check(self) -> None:
         """Raise where a file is missing or was changed."""
         for name in self.files:
-            self.opened(name, in_memory=False).close()
+            self.open(name, in_memory=False).close()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -240,7 +240,7 @@ def cell_content(path: Path) -> bytes | None:
 
     The file must match the hash in the manifest beside it. A link to a cell's file counts as that file.
     """
-    for file in (path, reading.resolved(path)):
+    for file in (path, reading.resolve(path)):
         if not reading.is_file(file.parent / MANIFEST):
             continue
         try:
@@ -265,5 +265,5 @@ def _read_manifest(folder: Path) -> Manifest:
     content = read_json(folder / MANIFEST, finite=True)
     parts = [content[name] for name in ("id", "definition", "files")]
     for part, form in zip(parts, (str, dict[str, Any], dict[str, str]), strict=True):
-        formed(form, part, "a part of it")
+        check_form(form, part, "a part of it")
     return Manifest(folder, *parts)

@@ -17,12 +17,12 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from deepval.errors import InputError, quoted, reason
+from deepval.errors import InputError, quote, reason
 
 PLAIN = {str: "a text", bool: "true or false", int: "a whole number", float: "a finite number", type(None): "null"}
 
 
-def formed(form: Any, content: Any, at: str = "it") -> Any:
+def check_form(form: Any, content: Any, at: str = "it") -> Any:
     """Plain data, checked against a form; an InputError names the first part that does not match.
 
     Args:
@@ -43,7 +43,7 @@ def formed(form: Any, content: Any, at: str = "it") -> Any:
     origin, parts = get_origin(form), get_args(form)
     if origin is Literal:
         if content not in parts or type(content) is not type(parts[parts.index(content)]):
-            raise InputError(f"{at} must be one of {', '.join(map(str, parts))}; found {quoted(content)}.")
+            raise InputError(f"{at} must be one of {', '.join(map(str, parts))}; found {quote(content)}.")
         return content
     if origin in (Union, types.UnionType):
         return _one_of(parts, content, at)
@@ -51,14 +51,14 @@ def formed(form: Any, content: Any, at: str = "it") -> Any:
         return _row(origin, parts, content, at)
     if origin in (Mapping, dict):
         named = _object(content, at)
-        return {name: formed(parts[1], item, f"{at}.{name}") for name, item in named.items()}
+        return {name: check_form(parts[1], item, f"{at}.{name}") for name, item in named.items()}
     raise TypeError(form)
 
 
-def formed_file(form: Any, content: Any, source: object, what: str) -> Any:
+def check_file_form(form: Any, content: Any, source: object, what: str) -> Any:
     """The content of a file, checked against a form; errors name the file and `what` it must be."""
     try:
-        return formed(form, content)
+        return check_form(form, content)
     except InputError as error:
         raise InputError(f"{source}: must be {what}; {error}") from error
 
@@ -71,7 +71,7 @@ def _plain(form: type, content: Any, at: str) -> Any:
         return content
     if form in (str, bool, type(None)) and isinstance(content, form):
         return content
-    raise InputError(f"{at} must be {PLAIN[form]}; found {quoted(content)}.")
+    raise InputError(f"{at} must be {PLAIN[form]}; found {quote(content)}.")
 
 
 def _finite(number: float) -> bool:
@@ -90,13 +90,13 @@ def _record(form: Any, content: Any, at: str) -> Any:
     named, fields, hints = _object(content, at), dataclasses.fields(form), _hints(form)
     unknown = sorted(named.keys() - {item.name for item in fields})
     if unknown:
-        raise InputError(f"{at} may have {', '.join(item.name for item in fields)}; found {quoted(unknown[0])}.")
+        raise InputError(f"{at} may have {', '.join(item.name for item in fields)}; found {quote(unknown[0])}.")
     none = dataclasses.MISSING
     needed = [item.name for item in fields if item.default is none and item.default_factory is none]
     missing = [name for name in needed if name not in named]
     if missing:
         raise InputError(f"{at} must have {missing[0]!r}; it has none.")
-    return form(**{name: formed(hints[name], item, f"{at}.{name}") for name, item in named.items()})
+    return form(**{name: check_form(hints[name], item, f"{at}.{name}") for name, item in named.items()})
 
 
 def _typed_dict(form: Any, content: Any, at: str) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _typed_dict(form: Any, content: Any, at: str) -> dict[str, Any]:
     missing = sorted(form.__required_keys__ - named.keys())
     if missing:
         raise InputError(f"{at} must have {missing[0]!r}; it has none.")
-    return {name: formed(hints.get(name, Any), item, f"{at}.{name}") for name, item in named.items()}
+    return {name: check_form(hints.get(name, Any), item, f"{at}.{name}") for name, item in named.items()}
 
 
 def _one_of(parts: Sequence[Any], content: Any, at: str) -> Any:
@@ -114,25 +114,25 @@ def _one_of(parts: Sequence[Any], content: Any, at: str) -> Any:
     complaints = []
     for form in forms:
         try:
-            return formed(form, content, at)
+            return check_form(form, content, at)
         except InputError as error:
             complaints.append(error)
     if len(forms) == 1:
         raise complaints[0]
     options = " or ".join(PLAIN.get(form, "another form") for form in forms)
-    raise InputError(f"{at} must be {options}; found {quoted(content)}.")
+    raise InputError(f"{at} must be {options}; found {quote(content)}.")
 
 
 def _row(origin: Any, parts: tuple[Any, ...], content: Any, at: str) -> Any:
     if not isinstance(content, list | tuple):
-        raise InputError(f"{at} must be a list; found {quoted(content)}.")
+        raise InputError(f"{at} must be a list; found {quote(content)}.")
     endless = origin is not tuple or parts[-1] is Ellipsis
     if endless and _all_plain(parts[0], content):
         return tuple(content) if origin is tuple else list(content)
     if not endless and len(parts) != len(content):
         raise InputError(f"{at} must be a list of {len(parts)}; found {len(content)}.")
     forms = [parts[0]] * len(content) if endless else parts
-    items = [formed(form, item, f"{at}[{i}]") for i, (form, item) in enumerate(zip(forms, content, strict=True))]
+    items = [check_form(form, item, f"{at}[{i}]") for i, (form, item) in enumerate(zip(forms, content, strict=True))]
     return tuple(items) if origin is tuple else items
 
 
@@ -146,7 +146,7 @@ def _all_plain(form: Any, content: Sequence[Any]) -> bool:
 
 def _object(content: Any, at: str) -> Mapping[str, Any]:
     if not isinstance(content, Mapping):
-        raise InputError(f"{at} must be an object; found {quoted(content)}.")
+        raise InputError(f"{at} must be an object; found {quote(content)}.")
     return content
 
 
@@ -212,7 +212,7 @@ def exists(path: Path | str) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
 
-def resolved(path: Path | str) -> Path:
+def resolve(path: Path | str) -> Path:
     """The path without links; a loop of links stays as it is."""
     try:
         return Path(os.path.realpath(path))
@@ -220,7 +220,7 @@ def resolved(path: Path | str) -> Path:
         return Path(path).absolute()
 
 
-def inside(folder: Path | str) -> list[Path]:
+def entries(folder: Path | str) -> list[Path]:
     """Paths in a folder, in the order of names."""
     try:
         return sorted(Path(folder).iterdir())
@@ -228,7 +228,7 @@ def inside(folder: Path | str) -> list[Path]:
         raise InputError(f"{folder}: must be a folder that can be read; {reason(error)}.") from error
 
 
-def matching(folder: Path | str, pattern: str) -> Iterator[Path]:
+def find(folder: Path | str, pattern: str) -> Iterator[Path]:
     """Paths in a folder that match a pattern, in no order; none where there is no folder."""
     try:
         Path(folder).stat()  # a name that no folder can have is an empty folder to globs of Python 3.13
@@ -239,7 +239,7 @@ def matching(folder: Path | str, pattern: str) -> Iterator[Path]:
         raise InputError(f"{folder}: must be a folder that can be read; {reason(error)}.") from error
 
 
-def opened(path: Path | str, what: str = "a file") -> BufferedReader:
+def open_file(path: Path | str, what: str = "a file") -> BufferedReader:
     """A regular file, open to be read; errors name `what` the file must be."""
     try:
         # Not blocking: opening a pipe without a writer would wait for ever.
@@ -254,15 +254,15 @@ def opened(path: Path | str, what: str = "a file") -> BufferedReader:
     raise InputError(f"{path}: must be {what} that can be read; it is {kind}.")
 
 
-def checked(path: Path | str, what: str = "a file") -> Path:
+def check_readable(path: Path | str, what: str = "a file") -> Path:
     """The path of a file that `opened` can open, for libraries that open files themselves."""
-    opened(path, what).close()
+    open_file(path, what).close()
     return Path(path)
 
 
 def content(path: Path | str, what: str = "a file", *, largest: int = LARGEST) -> bytes:
     """Content of a file."""
-    with opened(path, what) as file:
+    with open_file(path, what) as file:
         size = os.fstat(file.fileno()).st_size
         try:
             data = b"" if size > largest else file.read(size + 1)
@@ -279,10 +279,10 @@ def content(path: Path | str, what: str = "a file", *, largest: int = LARGEST) -
 
 def text(path: Path | str, what: str = "a file") -> str:
     """The text of a file in UTF-8; a byte-order mark is left out."""
-    return decoded(content(path, what), path)
+    return decode(content(path, what), path)
 
 
-def decoded(data: bytes, source: Path | str) -> str:
+def decode(data: bytes, source: Path | str) -> str:
     """Bytes as text, which must be UTF-8; errors name the source and the line."""
     body = data.removeprefix(codecs.BOM_UTF8)
     try:

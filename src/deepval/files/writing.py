@@ -24,7 +24,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from deepval.errors import InputError, UnfinishedError, quoted, reason
+from deepval.errors import InputError, UnfinishedError, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import joint_sha256, json_content, json_packed
 
@@ -86,7 +86,7 @@ def file_path(path: object) -> Path:
     """The path of a file from a user's argument, text or a path."""
     if isinstance(path, str | Path) and str(path).strip() and "\0" not in str(path):
         return Path(path)
-    raise InputError(f"A file must be named by text or a path; found {quoted(path)}.")
+    raise InputError(f"A file must be named by text or a path; found {quote(path)}.")
 
 
 def write_atomically(
@@ -108,7 +108,7 @@ def write_atomically(
         if reading.exists(path) and not reading.is_file(path):
             _write_through(Path(path), data)
         else:
-            target = reading.resolved(path)
+            target = reading.resolve(path)
             _replace(target, data, durable=durable)
             _sweep(target)
     except (OSError, ValueError) as error:
@@ -176,7 +176,7 @@ def _check_access(path: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path, busy: str | None = None) -> Iterator[None]:
+def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
     """Lock a folder, creating it if missing; an UnfinishedError with the text `busy` where another process has it.
 
     Without `busy` the lock is shared, and the function waits for an exclusive one. The system releases the lock of a
@@ -206,7 +206,7 @@ def _write_through(path: Path, data: bytes) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise OSError(errno.ENXIO, "nobody reads this pipe: start its reader first") from error
+            raise OSError(errno.ENXIO, "no process reads this pipe: start its reader first") from error
         raise
     with os.fdopen(handle, "wb") as file:
         os.set_blocking(handle, True)
@@ -247,7 +247,7 @@ def _temporary(path: Path) -> tuple[Path, BinaryIO]:
 def _sweep(path: Path) -> None:
     """Remove temporary files of killed writers: those without a lock."""
     for leftover in path.parent.glob(f".{escape(path.name[:NAME_LENGTH])}.????????.tmp"):
-        with suppress(OSError, InputError), reading.opened(leftover) as file:
+        with suppress(OSError, InputError), reading.open_file(leftover) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             leftover.unlink()
 
@@ -265,7 +265,7 @@ def read_sealed(path: Path, schema: str, what: str) -> tuple[Any, bytes]:
     header = json_content(first, path, what)
     expected = {"schema": schema, "sha256": joint_sha256([data, b"\n", following])}
     if header != expected:
-        raise InputError(f"{path}: must be {what}, and is not as it was written: take it away and run it again.")
+        raise InputError(f"{path}: must be {what}, and its content has changed: delete it and run the command again.")
     return json_content(data, path, what), following
 
 

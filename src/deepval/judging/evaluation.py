@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from deepval import checks
-from deepval.errors import InputError, InputWarning, quoted
+from deepval.errors import InputError, InputWarning, quote
 from deepval.judging import audits, ladder
 from deepval.judging.budgets import Allowance, Budget, MissingCosts, allowance_on, budget_list, charged, charging
 from deepval.judging.comparison import samples_of
@@ -25,8 +25,8 @@ from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch, unwatched
 from deepval.results import Curve, DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
+from deepval.tables.chunks import OnDisk, on_disk
 from deepval.tables.columns import positions
-from deepval.tables.parts import OnDisk, on_disk
 from deepval.tables.scores import CALIBRATE, Missing, Scores, align_all, on_part
 from deepval.tables.slices import groups
 from deepval.tables.values import ValueTable, read_values
@@ -188,7 +188,7 @@ def _recombined(
 ) -> tuple[ValueTable, loss_terms.Terms | None]:
     """The table with losses under the new weights, if there are some, and its terms."""
     if weights is not None and not isinstance(weights, Mapping):
-        raise InputError(f"weights must be a mapping from terms to numbers; found {quoted(weights)}.")
+        raise InputError(f"weights must be a mapping from terms to numbers; found {quote(weights)}.")
     if terms is None:
         if weights:
             raise InputError("Other weights need the loss terms; none were given: give terms (--terms FILE).")
@@ -196,7 +196,7 @@ def _recombined(
     parts = loss_terms.align(table, terms)
     if not weights:
         return table, parts
-    parts = parts.reweighted(weights)
+    parts = parts.reweight(weights)
     return loss_terms.with_losses(table, parts), parts
 
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.errors import InputError, meant
+from deepval.errors import InputError, suggestion
 from deepval.judging.resamples import Resamples
 from deepval.judging.selections import runs
 from deepval.results import Area, CallShare, Reason, Recovery, joined, known
 from deepval.tables.scores import Scores
-from deepval.tables.shares import checked_share
+from deepval.tables.shares import share_of_inputs
 
 RECOVERED = (0.2, 0.5, 0.8)
 """Parts of the gap at which the share of calls is reported, as in RouteLLM."""
@@ -77,14 +77,14 @@ def _scores(fresh: Fresh, name: str) -> Scores:
     if name not in plain:
         raise InputError(
             f"A gain curve needs an allocator with one score per input; it must be one of "
-            f"{', '.join([*plain, RANDOM, ORACLE])}; found {name!r}{meant(name, plain)}"
+            f"{', '.join([*plain, RANDOM, ORACLE])}; found {name!r}{suggestion(name, plain)}"
         )
     return plain[name]
 
 
 def recoveries(fresh: Fresh, levels: Sequence[float] = RECOVERED) -> tuple[Recovery, ...]:
     """APGR and call-performance thresholds of every allocator with one score per input, and of the oracle."""
-    levels = [checked_share(level) for level in levels]
+    levels = [share_of_inputs(level) for level in levels]
     names = [item.name for item in fresh.scores if not item.modes]
     return tuple(_recovery(fresh, name, levels) for name in [*names, ORACLE])
 
@@ -105,12 +105,8 @@ def _recovery(fresh: Fresh, name: str, levels: Sequence[float]) -> Recovery:
         calls.append(CallShare(level, known(share[0]), known(of.low), known(of.high)))
     return Recovery(
         allocator=name,
-        apgr=known(apgr[0]),
-        apgr_lo=known(bounds.low),
-        apgr_hi=known(bounds.high),
-        versus_random=known(apgr[0] - 0.5),
-        versus_random_lo=known(ahead.low),
-        versus_random_hi=known(ahead.high),
+        **bounds.estimate(apgr[0]).columns("apgr"),
+        **ahead.estimate(apgr[0] - 0.5).columns("versus_random"),
         verdict=None if name == ORACLE else ahead.verdict,
         calls=tuple(calls),
         draws=len(re.draws),
@@ -127,12 +123,8 @@ def area(fresh: Fresh, candidate: str, baseline: str) -> Area:
     return Area(
         candidate=candidate,
         baseline=baseline,
-        difference=known(paired.share[0]),
-        lo=known(bounds.share.low),
-        hi=known(bounds.share.high),
-        loss=known(paired.loss[0]),
-        loss_lo=known(bounds.loss.low),
-        loss_hi=known(bounds.loss.high),
+        **bounds.share.estimate(paired.share[0]).columns("difference", "lo", "hi"),
+        **bounds.loss.estimate(paired.loss[0]).columns("loss"),
         unit=re.unit_shown,
         verdict=bounds.verdict,
         draws=len(re.draws),

@@ -14,7 +14,7 @@ import numpy as np
 
 from deepval import checks
 from deepval.arrays import Float, Int, Num
-from deepval.errors import InputError, meant, quoted
+from deepval.errors import InputError, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, json_text, plain
 from deepval.files.writing import file_path
@@ -70,11 +70,11 @@ class Routing:
         values = checked_scores(scores)
         reset = checks.flag(reset, "reset")
         if costs is not None and not isinstance(costs, Mapping):
-            raise InputError(f"costs must be a mapping from modes to numbers; found {quoted(costs)}.")
+            raise InputError(f"costs must be a mapping from modes to numbers; found {quote(costs)}.")
         if about is not None and not isinstance(about, Mapping):
-            raise InputError(f"about must be a mapping of plain facts; found {quoted(about)}.")
+            raise InputError(f"about must be a mapping of plain facts; found {quote(about)}.")
         if not isinstance(policy, str | Price) and not callable(getattr(policy, "start", None)):
-            raise InputError(f"A policy must be named by text, or be one of policies; found {quoted(policy)}.")
+            raise InputError(f"A policy must be named by text, or be one of policies; found {quote(policy)}.")
         names = checks.texts(modes, "modes") if modes is not None else MODES if values.ndim == 1 else ()
         if values.ndim == 2 and values.shape[1] != len(names) - 1:
             columns = values.shape[1]
@@ -153,7 +153,7 @@ def _priced(
     if scores.ndim != 2 or not set(modes[1:]) <= set(costs):
         raise InputError(
             f"Costs are for scores per mode, one for each of {', '.join(modes[1:])}; got costs "
-            f"of {quoted(list(costs))} and scores of shape {scores.shape}."
+            f"of {quote(list(costs))} and scores of shape {scores.shape}."
         )
     if _spaced(policy) not in ("frozen threshold", "causal cap"):
         raise InputError(f"With costs a router keeps a price, and has no {policy!r}: leave policy or costs out.")
@@ -164,9 +164,9 @@ def _priced(
 def _named_policy(name: str, scores: Float[np.ndarray, "input *mode"], alpha: float, parameter: float | None) -> Policy:
     makers = POLICIES
     if _spaced(name) not in makers:
-        raise InputError(f"A policy must be one of {', '.join(makers)}; got {name!r}{meant(name, makers)}")
+        raise InputError(f"A policy must be one of {', '.join(makers)}; got {name!r}{suggestion(name, makers)}")
     if parameter is not None and _spaced(name) not in ("adaptive threshold", "token bucket"):
-        raise InputError(f"A {_spaced(name)} has no parameter to set; got {quoted(parameter)}: leave it out.")
+        raise InputError(f"A {_spaced(name)} has no parameter to set; got {quote(parameter)}: leave it out.")
     asking = scores.max(axis=1) if scores.ndim == 2 else scores
     frozen = FrozenThreshold.calibrate(asking, _share(alpha))
     if scores.ndim == 2 and frozen.theta <= 0:
@@ -203,7 +203,7 @@ def _spaced(name: str) -> str:
 
 def _share(alpha: Any) -> float:
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number) or not 0 < alpha <= 1:
-        raise InputError(f"alpha must lie in (0, 1], got {quoted(alpha)}: pass the share of inputs to escalate.")
+        raise InputError(f"alpha must lie in (0, 1], got {quote(alpha)}: pass the share of inputs to escalate.")
     return float(alpha)
 
 
@@ -227,7 +227,7 @@ def _single_score(score: Any) -> float:
     try:
         value = float(score)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"This router takes one score per input, a number; got {quoted(score)}.") from error
+        raise InputError(f"This router takes one score per input, a number; got {quote(score)}.") from error
     if math.isnan(value):
         raise InputError("Scores must not be NaN, got one: give every input a score.")
     return value
@@ -237,9 +237,9 @@ def _mode_scores(score: Any, number: int) -> list[float]:
     try:
         values = [float(value) for value in score]
     except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"This router takes {number} scores per input, one per mode; got {quoted(score)}.") from error
+        raise InputError(f"This router takes {number} scores per input, one per mode; got {quote(score)}.") from error
     if len(values) != number or not all(value < math.inf for value in values):
-        raise InputError(f"This router takes {number} scores per input, numbers below inf; got {quoted(values)}.")
+        raise InputError(f"This router takes {number} scores per input, numbers below inf; got {quote(values)}.")
     return values
 
 
@@ -328,7 +328,9 @@ def _plain(policy: Policy | Price) -> dict[str, Any]:
 def _policy(content: Any) -> Policy | Price:
     name = content.get("name") if isinstance(content, Mapping) else None
     if not isinstance(name, str) or name not in FIELDS:
-        raise InputError(f"a policy's name must be one of {', '.join(FIELDS)}; found {name!r}{meant(name, FIELDS)}")
+        raise InputError(
+            f"a policy's name must be one of {', '.join(FIELDS)}; found {name!r}{suggestion(name, FIELDS)}"
+        )
     _exactly(content, ("name", *FIELDS[name]), f"a {name}")
     listed = ("validation_scores", "costs")
     values = {
@@ -370,7 +372,7 @@ def _exactly(content: Mapping[str, Any], parts: tuple[str, ...], what: str, opti
     """Raise where a mapping lacks a part or has an unknown one."""
     strange = next((name for name in content if name not in parts), None)
     if strange is not None:
-        raise InputError(f"{what} has {', '.join(parts)}; found {strange!r}{meant(strange, parts)}")
+        raise InputError(f"{what} has {', '.join(parts)}; found {strange!r}{suggestion(strange, parts)}")
     lacking = [part for part in parts if part not in content and part not in optional]
     if lacking:
         raise InputError(f"{what} has {', '.join(parts)}; there is no {lacking[0]!r}.")

@@ -14,7 +14,7 @@ from deepval.arrays import Bool, Float, Int, Num
 from deepval.judging import kernel
 from deepval.judging.agreement import TieAudit
 from deepval.judging.kernel import Sieve, sorted_sums
-from deepval.tables.joining import GroupedSpill
+from deepval.tables.joins import GroupedSpill
 
 QUANTILES, WIDEST = 500, 2
 """Number of quantiles of the sample at which blocks may end, and how many a block near a cut may span."""

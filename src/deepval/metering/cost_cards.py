@@ -21,7 +21,7 @@ from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import read_toml
 from deepval.files.writing import write_atomically
-from deepval.metering.energy import Spent, rails, spent_over_idle
+from deepval.metering.energy import EnergyUse, energy_over_idle, rails
 from deepval.metering.timing import (
     DEFAULT_TOLERANCE,
     Clock,
@@ -30,7 +30,7 @@ from deepval.metering.timing import (
     Stages,
     Timing,
     figures,
-    measured,
+    measure,
     processor,
     processors,
     thread_limit,
@@ -140,7 +140,7 @@ class CostCard:
     timing: Timing
     threads: int
     device: str
-    energy: Spent | str = NOT_ASKED
+    energy: EnergyUse | str = NOT_ASKED
 
     @classmethod
     def of(
@@ -150,7 +150,7 @@ class CostCard:
         *,
         threads: int | None = None,
         device: str | None = None,
-        energy: Spent | str = NOT_ASKED,
+        energy: EnergyUse | str = NOT_ASKED,
     ) -> "CostCard":
         """A card with the threads and the device of this machine, unless others are passed."""
         return cls(name, timing, threads or processors(), device or processor(), energy)
@@ -163,7 +163,7 @@ class CostCard:
     @property
     def notes(self) -> tuple[str, ...]:
         """Sentences that qualify the figures."""
-        spent = self.energy.note if isinstance(self.energy, Spent) else None
+        spent = self.energy.note if isinstance(self.energy, EnergyUse) else None
         return tuple(note for note in (self.timing.note, spent) if note)
 
     def entry(self) -> Entry:
@@ -171,7 +171,7 @@ class CostCard:
         timing = self.timing
         low, high = timing.interval_ms
         entry: Entry = {"ms": timing.ms}
-        if isinstance(self.energy, Spent):
+        if isinstance(self.energy, EnergyUse):
             entry |= {str(convention): mj for convention, mj in self.energy.mj.items()}
         entry |= {"served": self.served, "p95_ms": timing.p95_ms}
         entry |= {} if math.isnan(low) else {"ms_lo": low, "ms_hi": high}
@@ -182,7 +182,7 @@ class CostCard:
             entry |= parts
         entry |= {"calls": timing.calls} | ({} if timing.batch is None else {"batch": timing.batch})
         entry |= {"tight": timing.tight, "threads": self.threads, "device": self.device}
-        entry |= {"energy": ", ".join(self.energy.sensors) if isinstance(self.energy, Spent) else self.energy}
+        entry |= {"energy": ", ".join(self.energy.sensors) if isinstance(self.energy, EnergyUse) else self.energy}
         return entry | ({"note": " ".join(self.notes)} if self.notes else {})
 
 
@@ -191,7 +191,7 @@ def add_cards(path: str | Path, cards: Sequence[CostCard]) -> None:
     write_entries(Path(path), "allocators", {card.name: card.entry() for card in cards})
 
 
-def measured_cards(
+def measure_cards(
     name: str,
     stages: Stages,
     items: Items,
@@ -218,16 +218,16 @@ def measured_cards(
     cards = []
     with thread_limit(threads) as used_threads:
         for size in (None,) if batch is None else (None, batch):
-            timing = measured(stages, items, tolerance=tolerance, seconds=seconds, batch=size)
-            spent: Spent | str = NOT_ASKED
+            timing = measure(stages, items, tolerance=tolerance, seconds=seconds, batch=size)
+            spent: EnergyUse | str = NOT_ASKED
             if sensors:
-                spent = spent_over_idle(lambda size=size: _served(stages, items, seconds=seconds, batch=size), sensors)
+                spent = energy_over_idle(lambda size=size: _serve(stages, items, seconds=seconds, batch=size), sensors)
             called = name if size is None else f"{name}-batched"
             cards.append(CostCard.of(called, timing, threads=used_threads, energy=spent))
     return cards
 
 
-def _served(stages: Stages, items: Items, *, seconds: float, batch: int | None) -> int:
+def _serve(stages: Stages, items: Items, *, seconds: float, batch: int | None) -> int:
     """Number of inputs served while the stages run over the items repeatedly for some seconds."""
     served, until = 0, time.perf_counter() + seconds
     for turn in cycle(turns_of(items, batch)):
@@ -300,7 +300,7 @@ class Meter(ContextDecorator):
         *,
         threads: int | None = None,
         device: str | None = None,
-        energy: Spent | str = NOT_ASKED,
+        energy: EnergyUse | str = NOT_ASKED,
         tolerance: float = DEFAULT_TOLERANCE,
     ) -> CostCard:
         """The cost card of the measured inputs; `threads` and `device` are those of this machine unless passed."""

@@ -141,14 +141,16 @@ def _nvml(library: Any) -> list[Rail]:
         handle = ctypes.c_void_p()
         if nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)):
             continue
-        counter = _asked(nvml.nvmlDeviceGetTotalEnergyConsumption, handle, ctypes.c_ulonglong, f"NVML card {index}")
-        power = _asked(nvml.nvmlDeviceGetPowerUsage, handle, ctypes.c_uint, f"NVML card {index}")
+        counter = _nvml_reader(
+            nvml.nvmlDeviceGetTotalEnergyConsumption, handle, ctypes.c_ulonglong, f"NVML card {index}"
+        )
+        power = _nvml_reader(nvml.nvmlDeviceGetPowerUsage, handle, ctypes.c_uint, f"NVML card {index}")
         counts = _answers(counter)
         cards.append(Rail(f"NVML card {index}", frozenset({"GPU"}), counter if counts else power, counts=counts))
     return cards
 
 
-def _asked(function: Any, handle: ctypes.c_void_p, kind: Any, label: str) -> Callable[[], float]:
+def _nvml_reader(function: Any, handle: ctypes.c_void_p, kind: Any, label: str) -> Callable[[], float]:
     def read() -> float:
         value = kind()
         code = function(handle, ctypes.byref(value))
@@ -185,7 +187,7 @@ PERIOD_S = 0.01
 
 
 @dataclass(frozen=True)
-class Spent:
+class EnergyUse:
     """Energy of a run over idle.
 
     Attributes:
@@ -203,14 +205,14 @@ class Spent:
     note: str | None = None
 
 
-def spent_over_idle(
+def energy_over_idle(
     run: Callable[[], int],
     to_read: Sequence[Rail] | None = None,
     *,
     idle_s: float = 3.0,
     clock: Clock = time.perf_counter_ns,
     sleep: Callable[[float], object] = time.sleep,
-) -> Spent:
+) -> EnergyUse:
     """Energy per input of a run over idle; `run` returns the number of inputs that it served.
 
     Args:
@@ -222,10 +224,10 @@ def spent_over_idle(
     """
     chosen = tuple(to_read) if to_read is not None else rails()
     sums = conventions(chosen)
-    idle, _ = _recorded(lambda: sleep(idle_s), chosen, clock)
-    work, inputs = _recorded(run, chosen, clock)
+    idle, _ = _record(lambda: sleep(idle_s), chosen, clock)
+    work, inputs = _record(run, chosen, clock)
     if not isinstance(inputs, int) or inputs < 1:
-        raise InputError(f"A measured run must serve an input or more and say how many; it said {inputs!r}.")
+        raise InputError(f"A measured run must return the number of inputs it served, 1 or more; found {inputs!r}.")
     idle_mw: dict[Convention, float] = {}
     mj: dict[Convention, float] = {}
     for convention, part in sums.items():
@@ -234,8 +236,8 @@ def spent_over_idle(
         if over > 0:
             mj[convention] = over / inputs
     flat = [convention for convention in sums if convention not in mj]
-    note = f"No energy above idle was seen on {', '.join(flat)} in {work.seconds:.3g} s." if flat else None
-    return Spent(mj, idle_mw, inputs, tuple(rail.label for rail in chosen), note)
+    note = f"No energy above idle was measured on {', '.join(flat)} in {work.seconds:.3g} s." if flat else None
+    return EnergyUse(mj, idle_mw, inputs, tuple(rail.label for rail in chosen), note)
 
 
 def used_mj(rail: Rail, times_s: Sequence[float], readings: Sequence[float]) -> float:
@@ -254,7 +256,7 @@ class _Record:
     seconds: float
 
 
-def _recorded(action: Callable[[], Any], to_read: tuple[Rail, ...], clock: Clock) -> tuple[_Record, Any]:
+def _record(action: Callable[[], Any], to_read: tuple[Rail, ...], clock: Clock) -> tuple[_Record, Any]:
     """Millijoules by rail while the action runs and its duration in seconds, and its result."""
     seen: dict[Rail, list[tuple[float, float]]] = {rail: [] for rail in to_read}
 
@@ -264,7 +266,7 @@ def _recorded(action: Callable[[], Any], to_read: tuple[Rail, ...], clock: Clock
 
     look(to_read)
     began = clock()
-    with _repeated(lambda: look([rail for rail in to_read if not rail.counts])):
+    with _sample_periodically(lambda: look([rail for rail in to_read if not rail.counts])):
         result = action()
     seconds = (clock() - began) / 1e9
     look(to_read)
@@ -272,7 +274,7 @@ def _recorded(action: Callable[[], Any], to_read: tuple[Rail, ...], clock: Clock
 
 
 @contextmanager
-def _repeated(look: Callable[[], None]) -> Iterator[None]:
+def _sample_periodically(look: Callable[[], None]) -> Iterator[None]:
     """Call `look` periodically inside the context; raises at the end if a sensor failed."""
     done, failed = threading.Event(), []
 

@@ -33,9 +33,9 @@ from deepval.features.glances import Row
 from deepval.files import reading
 from deepval.files.canonical import json_canonical, json_content, plain, sha256
 from deepval.files.writing import npz_arrays
-from deepval.judging.budgets import Latency, Selection
+from deepval.judging.budgets import LEVELS, Latency, Selection
 from deepval.paper.analyses.skipping import skippers
-from deepval.protocol.keeping import code_digest, kept
+from deepval.protocol.store import code_digest, store_result
 from deepval.results import Result
 from deepval.results.result import samples_path
 from deepval.tables.costs import Costs, read_costs
@@ -89,7 +89,7 @@ class SeenCell(BuiltCell):
             np.savez(file, *(FEATURE_SETS[front].rows(sight) for sight in sights))
             return {ROWS: file.getvalue()}
 
-        folder = kept(self.work / "kept", "rows", rests_on, make)
+        folder = store_result(self.work / "kept", "rows", rests_on, make)
         arrays = npz_arrays(reading.content(folder / ROWS))
         found = {sight.view.scene.unit: rows for sight, rows in zip(sights, arrays.values(), strict=True)}
         for rows in found.values():
@@ -141,7 +141,6 @@ def _typed(form: Any, content: Any) -> Any:
     return content
 
 
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
 BOARD = "jetson-agx-xavier"
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")
 """What the cheap and the full mode of a cell without costs are charged as: public detectors have none of their own."""
@@ -217,7 +216,7 @@ class CellAtHand:
                 "recipe": repr(recipe),
                 "training": plain(asdict(training)),
             }
-            folder = kept(self.work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()})
+            folder = store_result(self.work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()})
             return read_allocator(folder / MODEL)
 
         with fits_kept_by(keeper):
@@ -226,7 +225,7 @@ class CellAtHand:
     def kept(self, kind: str, settings: Mapping[str, Any], make: Callable[[], Mapping[str, bytes]]) -> Path:
         """The folder of files that rest on the cell, on these settings and on the code of this module."""
         rests_on = {"cell": self.identity, "code": code_digest(CODE), "settings": dict(settings)}
-        return kept(self.work / "kept", kind, rests_on, make)
+        return store_result(self.work / "kept", kind, rests_on, make)
 
 
 def _recipes(at: CellAtHand) -> tuple[str, ...]:
@@ -287,7 +286,7 @@ def costs_of(at: CellAtHand) -> Costs:
     profile, modes = read_costs(at.costs), at.cell.table.modes
     if all(mode in profile.modes for mode in modes):
         return profile
-    return profile.renamed(dict(zip((modes[0], modes[-1]), BOARD_MODES, strict=True)))
+    return profile.with_modes(dict(zip((modes[0], modes[-1]), BOARD_MODES, strict=True)))
 
 
 def _judged(at: CellAtHand, kind: str, settings: Mapping[str, Any], judge: Callable[[], Result]) -> Result:
@@ -299,7 +298,7 @@ def _judged(at: CellAtHand, kind: str, settings: Mapping[str, Any], judge: Calla
             files[samples_path(f"{kind}.json").name] = result.samples.to_bytes(sha256(text))
         return files
 
-    folder = at.kept("results", {"kind": kind, "alphas": ALPHAS, **settings}, make)
+    folder = at.kept("results", {"kind": kind, "alphas": LEVELS, **settings}, make)
     return Result.load(folder / f"{kind}.json")
 
 
@@ -315,7 +314,7 @@ def _free(at: CellAtHand) -> Result:
 
     def judge() -> Result:
         scored = at.part("scores")
-        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "free")
+        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in LEVELS]), scored, "free")
 
     return _judged(at, "free", {"recipes": recipes}, judge)
 
@@ -330,7 +329,7 @@ def _priced(at: CellAtHand) -> dict[str, Scored]:
 def _diagnosed_result(at: CellAtHand) -> Result:
     def judge() -> Result:
         scored = at.part("diagnostics")
-        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "diagnosed")
+        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in LEVELS]), scored, "diagnosed")
 
     return _judged(at, "diagnosed", {}, judge)
 
@@ -345,7 +344,7 @@ def _charged(at: CellAtHand) -> Result:
 
     def judge() -> Result:
         scored = at.part("priced")
-        budgets = [*(Selection(a) for a in ALPHAS), *(Latency(a, costs) for a in ALPHAS)]
+        budgets = [*(Selection(a) for a in LEVELS), *(Latency(a, costs) for a in LEVELS)]
         return _noted(at, fitting.judged(at.cell, scored, budgets), scored, "charged")
 
     settings = {"recipes": _recipes(at), "costs": costs.to_dict(), "budgets": "free and charged"}
@@ -369,7 +368,7 @@ def _relabelled(at: CellAtHand) -> Result | None:
         for name, (recipe, target) in wanted.items():
             with suppress(NothingToLearnError):
                 scored[name] = replace(score_on(at.cell, fit_on(at.cell, recipe, target=target)), name=name)
-        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in ALPHAS]), scored, "relabelled")
+        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in LEVELS]), scored, "relabelled")
 
     return _judged(at, "relabelled", {"recipes": wanted}, judge)
 
@@ -381,7 +380,7 @@ def _skipping(at: CellAtHand) -> Result | None:
         return None
 
     def judge() -> Result:
-        budgets = [Latency(a, costs, how) for how in ("cascade", "skipping") for a in ALPHAS]
+        budgets = [Latency(a, costs, how) for how in ("cascade", "skipping") for a in LEVELS]
         return _noted(at, fitting.judged(at.cell, scored, budgets), scored, "skipping")
 
     return _judged(at, "skipping", {"allocators": list(scored), "costs": costs.to_dict()}, judge)
@@ -394,7 +393,7 @@ def _causal(at: CellAtHand) -> Result | None:
 
     def judge() -> Result:
         scored = fitting.priced(at.part("train_scores"), costs)
-        budgets = [*(Selection(a) for a in ALPHAS), *(Latency(a, costs) for a in ALPHAS)]
+        budgets = [*(Selection(a) for a in LEVELS), *(Latency(a, costs) for a in LEVELS)]
         return _noted(at, fitting.judged(at.cell, scored, budgets, calibration=held), scored, "causal")
 
     return _judged(at, "causal", {"recipes": _priced_recipes(at), "costs": costs.to_dict()}, judge)
@@ -427,3 +426,6 @@ with allocators that have costs fitted on the training units, scores by diagnost
 aligned with the table, those whose cost is known, and results on the test units with allocators free, of diagnostics,
 with allocators charged beside free, charged under causal policies, (those that need no cheap pass) charged for skipping
 it, and free after training on other labels."""
+
+SAME = {"free": "results", "streamed": "causal"}
+"""Parts that differ on the command line alone, by the part that a report supplies."""

@@ -4,10 +4,9 @@ First cells are built, then what analyses share of each is made (allocators fitt
 A job that is kept is not done again, so that a run which was stopped goes on where it was.
 """
 
-import inspect
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,11 @@ from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning, is_of_machine, reports_absence, reports_machine
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
-from deepval.paper.parts import BOARD, CellAtHand, as_bytes, of_bytes
-from deepval.paper.registry import ANALYSES, Analysis
+from deepval.paper.analysis import ANALYSES, Analysis, analysis
+from deepval.paper.parts import BOARD, PARTS, SAME, CellAtHand, as_bytes, of_bytes
 from deepval.progress import Watch, unwatched
-from deepval.protocol.gathering import built_cells, meant, place_of, unbuilt
-from deepval.protocol.keeping import LIST, REFUSED, code_digest, is_kept, kept, place
+from deepval.protocol.cell_builds import build_group, cell_folder, cell_sources, outdated
+from deepval.protocol.store import LIST, REFUSED, code_digest, is_stored, result_folder, store_result
 from deepval.tables.costs import costs_bytes
 
 ROWS = "rows.json"
@@ -104,19 +103,18 @@ def run(
         engine: Who works, already entered; this process where None.
         watch: Who is told how far it is.
     """
-    found = meant(names, data=data)
+    found = cell_sources(names, data=data)
     mapped = map if engine is None else engine.map
-    missing = [wanted for wanted in found.wanted if unbuilt(wanted, work)]
+    missing = [wanted for wanted in found.groups if outdated(wanted, work)]
     _all(mapped(_build, [(wanted, work) for wanted in missing]), missing, "building cells", watch)
     at_hand: list[tuple[Path, CellSpec | None]] = [(folder, None) for folder in found.folders]
-    at_hand += [(place_of(spec, work), spec) for wanted in found.wanted for spec in wanted.specs]
+    at_hand += [(cell_folder(spec, work), spec) for wanted in found.groups for spec in wanted.specs]
     cells = _labelled(at_hand, work, costs=costs, recipes=recipes)
-    wanted_names = [each.name for each in ANALYSES] if analyses is None else list(analyses)
-    chosen = [each for each in ANALYSES if each.name in wanted_names]
+    chosen = [analysis(name) for name in ANALYSES if analyses is None or name in analyses]
     idle: dict[str, str] = {}
     jobs = [job for each in chosen for job in _jobs(each, cells, idle)]
     undone = [job for job in jobs if not _is_answered(_place(job))]
-    undone.sort(key=lambda job: not _named(job.analysis).long)  # so that no worker is left alone with one at the end
+    undone.sort(key=lambda job: not analysis(job.analysis).long)  # so that no worker is left alone with one at the end
     shares = _shares(undone)
     _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
     try:
@@ -141,7 +139,7 @@ def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) ->
 def _build(job: tuple[BuildGroup, Path]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
-        list(built_cells(*job))
+        list(build_group(*job))
 
 
 def _labelled(
@@ -184,19 +182,19 @@ def _specified(cell: BuiltCell, spec: CellSpec | None) -> CellSpec | None:
     return located(cell) if spec is None and not needs_files(cell) else spec
 
 
-def _jobs(analysis: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str]) -> list[Job]:
+def _jobs(declared: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str]) -> list[Job]:
     """The analysis on every group of cells that it takes together; why there is none goes into `idle`."""
     fitting = list(cells)
-    if analysis.among is not None:
-        holds, none = analysis.among
+    if declared.among is not None:
+        holds, none = declared.among
         fitting = [at for at in cells if holds(at.cell)]
         if not fitting:
-            idle[analysis.name] = none
+            idle[declared.name] = none
             return []
-    if analysis.needs_data:
+    if declared.needs_data:
         fitting = [at for at in fitting if at.spec is not None]
         if not fitting:
-            idle[analysis.name] = "no cell whose data are at hand"
+            idle[declared.name] = "no cell whose data are at hand"
             return []
     groups: dict[str, list[CellAtHand]] = {}
     for at in fitting:
@@ -207,10 +205,10 @@ def _jobs(analysis: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str])
             "pair": [d[part] for part in ("dataset", "modes")],
             "set": at.collection,
         }
-        groups.setdefault(digest_of(plain(kinds[analysis.by])), []).append(at)
-    jobs = [Job(analysis.name, tuple(group)) for group in groups.values() if len(group) >= analysis.least]
+        groups.setdefault(digest_of(plain(kinds[declared.by])), []).append(at)
+    jobs = [Job(declared.name, tuple(group)) for group in groups.values() if len(group) >= declared.least]
     if not jobs:
-        idle[analysis.name] = f"no {analysis.least} cells that differ in the consumer alone"
+        idle[declared.name] = f"no {declared.least} cells that differ in the consumer alone"
     return jobs
 
 
@@ -218,7 +216,7 @@ def _shares(jobs: Sequence[Job]) -> list[tuple[CellAtHand, tuple[str, ...]]]:
     """What jobs take of each cell, so that it is made once: what rests on the fits to all, then on the other fits."""
     wanted: dict[str, tuple[CellAtHand, set[str]]] = {}
     for job in jobs:
-        parts = set(_named(job.analysis).takes.values()) - BARE
+        parts = set(_taken(job.analysis).values()) - BARE
         for at in job.cells if parts else ():
             wanted.setdefault(str(at.folder), (at, set()))[1].update(parts)
     shares = [
@@ -240,29 +238,30 @@ def _prepare(share: tuple[CellAtHand, tuple[str, ...]]) -> None:
             continue  # the analysis that takes it says so
 
 
-def _named(name: str) -> Analysis:
-    return next(each for each in ANALYSES if each.name == name)
+def _taken(name: str) -> dict[str, str]:
+    """The part of the cells that each argument of an analysis is, of the parts that a report has."""
+    takes = {argument: SAME.get(part, part) for argument, part in analysis(name).takes.items()}
+    return {argument: part for argument, part in takes.items() if part in PARTS}
 
 
-def _analysis(job: Job) -> Analysis:
-    """The analysis of a job, with no recipes but those of the run."""
-    found, wanted = _named(job.analysis), job.cells[0].recipes
-    if wanted is None or "recipes" not in found.settings:
-        return found
-    recipes = tuple(name for name in found.settings["recipes"] if name in wanted)
-    return replace(found, settings={**found.settings, "recipes": recipes})
+def _settings(job: Job) -> dict[str, Any]:
+    """The settings of an analysis: its defaults, without recipes that the run does not fit."""
+    settings, chosen = analysis(job.analysis).settings, job.cells[0].recipes
+    if chosen is not None and settings.get("recipes") is not None:
+        settings["recipes"] = tuple(name for name in settings["recipes"] if name in chosen)
+    return settings
 
 
 def _rests_on(job: Job) -> dict[str, Any]:
-    analysis = _analysis(job)
-    parts = set(analysis.takes.values())
+    declared = analysis(job.analysis)
+    takes = _taken(job.analysis)
+    parts = set(takes.values())
     told: dict[str, Any] = {
-        "analysis": analysis.name,
+        "analysis": declared.name,
         "cells": {at.label: at.identity for at in job.cells},
-        "takes": dict(analysis.takes),
-        "settings": plain(analysis.settings),
-        "code": code_digest(analysis.module_name, *(["deepval.paper.parts"] if parts - BARE else [])),
-        "called": None if analysis.called is None else sha256(inspect.getsource(analysis.called).encode()),
+        "takes": takes,
+        "settings": plain(_settings(job)),
+        "code": code_digest(declared.rows.__module__, *(["deepval.paper.parts"] if parts - BARE else [])),
     }
     if "located" in parts:
         told["located"] = [at.spec is not None for at in job.cells]
@@ -278,7 +277,7 @@ def _root(job: Job) -> tuple[Path, str]:
 
 
 def _place(job: Job) -> Path:
-    return place(*_root(job), _rests_on(job))
+    return result_folder(*_root(job), _rests_on(job))
 
 
 def _analyse(job: Job) -> str | None:
@@ -300,7 +299,7 @@ def _stops(error: InputError) -> bool:
 
 def _is_answered(folder: Path) -> bool:
     """Whether the answer of a job is kept; a failure of the machine, which earlier versions kept, is discarded."""
-    if not is_kept(folder):
+    if not is_stored(folder):
         return False
     if reading.is_file(folder / REFUSED) and reports_machine(reading.text(folder / REFUSED)):
         for name in (LIST, REFUSED):
@@ -311,21 +310,21 @@ def _is_answered(folder: Path) -> bool:
 
 def _kept(job: Job) -> Path:
     """The folder of a job's rows, or of the sentence that says why there are none."""
-    return kept(*_root(job), _rests_on(job), lambda: _made(job))
+    return store_result(*_root(job), _rests_on(job), lambda: _made(job))
 
 
 def _made(job: Job) -> dict[str, bytes]:
-    analysis = _analysis(job)
+    declared = analysis(job.analysis)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)
             arguments = {
                 argument: {at.label: made for at in job.cells if (made := at.part(part)) is not None}
-                for argument, part in analysis.takes.items()
+                for argument, part in _taken(job.analysis).items()
             }
             with job.cells[0].keeping_fits():
-                rows = analysis.rows(arguments)
-            if analysis.judges:
+                rows = declared.run(arguments, **_settings(job))
+            if declared.judges:
                 note_looks((at.cell for at in job.cells), by=f"reproduce {job.analysis}")
     except InputError as error:
         if is_of_machine(error):

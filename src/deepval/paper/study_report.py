@@ -8,9 +8,9 @@ from typing import Any
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
 from deepval.paper import planned, telling
+from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
 from deepval.paper.comparing import SOURCE, Agreement, Beside, Records, laid_beside
 from deepval.paper.planned import PlanFollowed
-from deepval.paper.registry import ANALYSES, THEMES, Analysis
 from deepval.paper.run import Run
 from deepval.paper.telling import Retold, retold
 from deepval.report.study import Part, Passage, Study, as_html, as_markdown, nonempty, with_subject
@@ -43,12 +43,12 @@ def write_report(run: Run, out: Path, plan: PlanFollowed | None = None) -> dict[
 def records_of(run: Run) -> Records:
     """The rows as dicts, by analysis and collection."""
     return {
-        analysis.name: {
-            dataset: analysis.plain_records(outcome.rows) if outcome.rows else []
-            for dataset, outcome in run.outcomes[analysis.name].items()
+        name: {
+            dataset: analysis(name).stored(outcome.rows) if outcome.rows else []
+            for dataset, outcome in run.outcomes[name].items()
         }
-        for analysis in ANALYSES
-        if analysis.name in run.outcomes
+        for name in ANALYSES
+        if name in run.outcomes
     }
 
 
@@ -91,11 +91,11 @@ def _about(at: Any) -> dict[str, Any]:
 
 
 def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
-    for analysis in ANALYSES:
-        found = run.outcomes.get(analysis.name, {})
-        told = {dataset: analysis.tables(each.rows) for dataset, each in found.items() if each.rows}
+    for name in ANALYSES:
+        found = run.outcomes.get(name, {})
+        told = {dataset: analysis(name).report_tables(each.rows) for dataset, each in found.items() if each.rows}
         if told:
-            yield analysis.name, told
+            yield name, told
 
 
 def study_of(run: Run, agreement: Agreement, found: Sequence[Retold], plan: PlanFollowed | None = None) -> Study:
@@ -105,7 +105,7 @@ def study_of(run: Run, agreement: Agreement, found: Sequence[Retold], plan: Plan
     told = telling.findings_part(found, [_about(at) for at in run.cells])
     parts = [*([] if told is None else [told]), *([] if plan is None else [_planned(plan)])]
     parts += [_beside_paper(agreement), _ran(run)]
-    parts += [part for theme in THEMES if (part := _theme(theme, run, datasets)) is not None]
+    parts += [part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None]
     signs = [each.same_sign for each in agreement.figures if each.same_sign is not None]
     inside = [each.inside for each in agreement.figures if each.inside is not None]
     facts = (
@@ -245,9 +245,9 @@ def _orders(table: str, agreement: Agreement) -> tuple[Table, ...]:
 
 def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Part | None:
     blocks = []
-    for analysis in (each for each in ANALYSES if each.theme == theme and each.name in run.outcomes):
-        found = run.outcomes[analysis.name]
-        blocks += [_block(analysis, d, found[d].rows, alone=len(datasets) == 1) for d in datasets if _some(found, d)]
+    for declared in (analysis(name) for name in GROUPS[theme] if name in run.outcomes):
+        found = run.outcomes[declared.name]
+        blocks += [_block(declared, d, found[d].rows, alone=len(datasets) == 1) for d in datasets if _some(found, d)]
     return Part(theme, LEADS[theme], tuple(blocks)) if blocks else None
 
 
@@ -255,9 +255,9 @@ def _some(found: Any, dataset: str) -> bool:
     return dataset in found and bool(found[dataset].rows)
 
 
-def _block(analysis: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:
-    tables = nonempty(analysis.tables(rows))
+def _block(declared: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:
+    tables = nonempty(declared.report_tables(rows))
     told = tables if alone else tuple(with_subject(table, dataset) for table in tables)
-    chart = analysis.chart(rows)
-    title = analysis.name if alone else f"{analysis.name}, {dataset}"
+    chart = None if declared.chart is None else declared.chart(rows)
+    title = declared.name if alone else f"{declared.name}, {dataset}"
     return Passage(title, charts=() if chart is None else (chart,), tables=told)

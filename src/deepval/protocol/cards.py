@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.files.canonical import toml_content
 from deepval.tables.costs import CONVENTIONS, Convention
 from deepval.tables.scores import REFERENCES
@@ -177,7 +177,7 @@ def _faults_of_costs(profile: str, entry: Any) -> Iterator[str]:
 
 def _quoted(value: Any) -> str:
     try:
-        return quoted(value)
+        return quote(value)
     except ValueError:  # Python prints no integer of more than 4,300 digits
         return "a number without end"
 

@@ -13,10 +13,10 @@ from typing import Any
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_canonical, json_content, plain, read_toml, sha256
-from deepval.files.writing import append_line, locked
+from deepval.files.writing import append_line, lock
 from deepval.judging.comparison import STATISTICS
 from deepval.results import KINDS, BudgetKey
-from deepval.tables.shares import checked_share
+from deepval.tables.shares import share_of_inputs
 
 DIRECTIONS = {"better": ("better",), "worse": ("worse",), "different": ("better", "worse")}
 """The directions that a plan may expect, and the verdicts that confirm each."""
@@ -148,7 +148,7 @@ def _planned(item: Any, where: str) -> Planned:
     if not all(isinstance(text, str) and text for text in (item["candidate"], item["baseline"], *item["cells"])):
         raise InputError(f"{where}: candidate, baseline and cells must be names; found {item!r}.")
     cells = tuple(sorted(set(item["cells"])))
-    alphas = tuple(sorted({checked_share(alpha) for alpha in item["alphas"]}))
+    alphas = tuple(sorted({share_of_inputs(alpha) for alpha in item["alphas"]}))
     return Planned(**{**item, "cells": cells, "alphas": alphas})
 
 
@@ -182,7 +182,7 @@ def registrations(plan: Path) -> list[Registration]:
 def register(path: Path, opened: Mapping[str, int | None]) -> Registration:
     """Append a plan to the log beside it; a plan that is in the log keeps its first registration."""
     plan = read_plan(path)
-    with locked(reading.resolved(path).parent, f"{path}: another process is registering a plan there; try again."):
+    with lock(reading.resolve(path).parent, f"{path}: another process is registering a plan there; try again."):
         earlier = next((item for item in registrations(path) if item.plan == plan.digest), None)
         if earlier is not None:
             return earlier

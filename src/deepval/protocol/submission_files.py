@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.errors import InputError, InputWarning, quoted, reason
+from deepval.errors import InputError, InputWarning, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import file_digest
 from deepval.protocol.cards import CARD, LARGEST_CARD, card_content, card_of
@@ -90,7 +90,7 @@ def read_scores(path: Path, cell: WantedScores, *, name: str) -> Scores:
 
 def _read_csv(path: Path, *, most_rows: int, allowed: Sequence[str]) -> columns.Columns:
     """The columns of a CSV file; header and number of rows are checked before it is parsed."""
-    with reading.opened(path) as file:
+    with reading.open_file(path) as file:
         head = file.read(LONGEST_HEADER)
         _check_header(path, head, allowed)
         lines, last = 0, b""
@@ -111,7 +111,7 @@ def _check_header(path: Path, head: bytes, allowed: Sequence[str]) -> None:
     if not rest or not set(names) <= set(allowed):
         raise InputError(
             f"{path}: the first line must name columns among {', '.join(allowed)}; found "
-            f"{quoted(line[:LONGEST_HEADER].decode('utf-8', errors='replace'))}."
+            f"{quote(line[:LONGEST_HEADER].decode('utf-8', errors='replace'))}."
         )
 
 
@@ -120,7 +120,7 @@ def _read_parquet(path: Path, *, most_rows: int, allowed: Sequence[str]) -> colu
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with reading.opened(path) as file:
+    with reading.open_file(path) as file:
         _check_magic(path, file)
         try:
             parquet = pq.ParquetFile(columns.native(path))
@@ -159,7 +159,7 @@ def _physical_types(metadata: Any) -> dict[str, str]:
 
 def _check_footer(path: Path, metadata: Any, *, most_rows: int, allowed: Sequence[str]) -> None:
     if metadata.num_columns > len(allowed) or not set(_physical_types(metadata)) <= set(allowed):
-        names = quoted(", ".join(_physical_types(metadata)))
+        names = quote(", ".join(_physical_types(metadata)))
         raise InputError(f"{path}: columns must be among {', '.join(allowed)}; found {names}.")
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
@@ -186,7 +186,7 @@ def _check_lengths(content: columns.Columns) -> None:
         if isinstance(value, str) and len(value) > LONGEST_ID:
             raise InputError(
                 f"{content.source}: an id may have {LONGEST_ID} characters; row {row + 1} has {len(value):,}: "
-                f"{quoted(value)}."
+                f"{quote(value)}."
             )
 
 
@@ -200,8 +200,9 @@ def _check_split(content: columns.Columns, cell: WantedScores) -> None:
     wrong = np.flatnonzero((rows >= 0) & ~np.isin(unit, cell.scored.unit_ids))
     if len(wrong):
         first = int(wrong[0])
+        where = columns.row_name(first, ids)
         raise InputError(
-            f"{content.source}: only validation and test inputs may be scored; {columns.place(first, ids)} belongs to "
+            f"{content.source}: only validation and test inputs may be scored; {where} belongs to "
             f"training unit {str(unit[first])!r}{f', as do {len(wrong) - 1:,} more' if len(wrong) > 1 else ''}."
         )
 
@@ -265,7 +266,7 @@ def _refused(problems: Sequence[str]) -> Reading:
 
 def plain_name(name: str) -> str:
     """A file's name for use in a message: unchanged where it is plain, else quoted and shortened."""
-    return name if re.fullmatch(r"[A-Za-z0-9 ._+()/-]{1,120}", name) else quoted(name)
+    return name if re.fullmatch(r"[A-Za-z0-9 ._+()/-]{1,120}", name) else quote(name)
 
 
 def _check_name(folder: Path) -> None:

@@ -62,7 +62,7 @@ class Need:
         locations = " or ".join(self.patterns)
         if data is None or count < self.count:
             return f"{self.get} ({count:,} of {self.count:,} found at {locations})"
-        if self.sha256 is not None and file_digest(next(reading.matching(data, self.patterns[0]))) != self.sha256:
+        if self.sha256 is not None and file_digest(next(reading.find(data, self.patterns[0]))) != self.sha256:
             return f"{self.get} (the file at {locations} is another: its SHA-256 must be {self.sha256})"
         return None
 
@@ -231,9 +231,7 @@ def _need(name: str, entry: Mapping[str, Any], sha256: str | None) -> Need:
 
 
 def _count(data: Path, pattern: str, enough: int) -> int:
-    return sum(
-        1 for _, path in zip(range(enough), reading.matching(data, pattern), strict=False) if reading.is_file(path)
-    )
+    return sum(1 for _, path in zip(range(enough), reading.find(data, pattern), strict=False) if reading.is_file(path))
 
 
 def build_command(cell: TrackCell, data: Path | None) -> str | None:
@@ -338,7 +336,7 @@ def read_cells(folder: Path | str) -> dict[str, TrackedCell]:
     folder = Path(folder)
     if not reading.is_folder(folder):
         raise InputError(f"{folder}: must be a folder of cells made by `deepval build`; there is no such folder.")
-    manifests = [*reading.matching(folder, "*/manifest.json"), *reading.matching(folder, "*/*/manifest.json")]
+    manifests = [*reading.find(folder, "*/manifest.json"), *reading.find(folder, "*/*/manifest.json")]
     cells: dict[str, TrackedCell] = {}
     for manifest in sorted(manifests):
         name = "-".join(manifest.parent.relative_to(folder).parts)

@@ -20,10 +20,10 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Float
 from deepval.display import Printable, view
-from deepval.errors import InputError, InputWarning, meant, quoted
+from deepval.errors import InputError, InputWarning, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, plain, sha256
-from deepval.files.reading import formed_file
+from deepval.files.reading import check_file_form
 from deepval.files.writing import file_path, npz_arrays, write_atomically
 from deepval.results.facts import (
     Area,
@@ -167,14 +167,14 @@ def _budget_problems(result: Any) -> Iterator[str]:
             for name, (value, allowed) in values.items():
                 if value not in allowed:
                     words = ", ".join(map(str, allowed))
-                    yield f"{part}[{index}].{name} must be one of {words}; found {quoted(value)}"
+                    yield f"{part}[{index}].{name} must be one of {words}; found {quote(value)}"
 
 
 def _spending_problems(ladder: tuple[Optimum, ...]) -> Iterator[str]:
     for index, optimum in enumerate(ladder):
         for position, spending in enumerate(optimum.spent):
             if spending.convention not in UNITS:
-                words, value = ", ".join(UNITS), quoted(spending.convention)
+                words, value = ", ".join(UNITS), quote(spending.convention)
                 yield f"ladder[{index}].spent[{position}].convention must be one of {words}; found {value}"
 
 
@@ -299,7 +299,7 @@ class Result(Printable):
         if self.recovery and levels is None:
             return self.recovery
         if levels is not None and not isinstance(levels, Sequence):
-            raise InputError(f"levels must be a list of shares; found {quoted(levels)}.")
+            raise InputError(f"levels must be a list of shares; found {quote(levels)}.")
         return view("recovery", self._fresh("APGR"), *([] if levels is None else [levels]))
 
     def cpt(self, allocator: str, recovered: float = 0.5) -> CallShare:
@@ -394,11 +394,11 @@ class Result(Printable):
         content = json_content(data, path, WHAT)
         schema = content.get("schema") if isinstance(content, dict) else type(content).__name__
         if schema != SCHEMA:
-            raise InputError(f"{path}: must be a result of schema {SCHEMA!r}; found {quoted(schema)}.")
+            raise InputError(f"{path}: must be a result of schema {SCHEMA!r}; found {quote(schema)}.")
         parts = {name: part for name, part in content.items() if name != "schema"}
         if "samples" in parts:
             raise InputError(f"{path}: must be {WHAT}, whose samples lie beside it; it holds samples itself.")
-        loaded = formed_file(cls, parts, path, WHAT)
+        loaded = check_file_form(cls, parts, path, WHAT)
         check_whole(loaded, path)
         samples = read_samples(samples_path(file), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
         return dataclasses.replace(loaded, samples=samples)
@@ -434,8 +434,10 @@ def _record_under(records: Sequence[AnyRecord], allocator: str, requested: Mappi
     if not by_budget:
         names = dict.fromkeys(record.allocator for record in records)
         raise InputError(
-            f"The result has no allocator {allocator!r}; it has {', '.join(names)}{meant(allocator, names)}"
+            f"The result has no allocator {allocator!r}; it has {', '.join(names)}{suggestion(allocator, names)}"
         )
     description = ", ".join(f"{k} = {v!r}" for k, v in requested.items() if v is not None) or "no budget named"
     budgets = ", ".join(key.label for key in reversed(by_budget))
-    raise InputError(f"One budget of {allocator!r} must be meant; found {description} and the budgets {budgets}.")
+    raise InputError(
+        f"Name one budget of {allocator!r}, such as alpha=0.2; found {description} and the budgets {budgets}."
+    )

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
-from deepval.errors import InputError, InputWarning, quoted, reason
+from deepval.errors import InputError, InputWarning, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import cell_content
-from deepval.tables.keys import as_text, positions, repeated
+from deepval.tables.keys import as_text, first_repeat, positions
 
 __all__ = [
     "Columns",
@@ -30,13 +30,14 @@ __all__ = [
     "id_array",
     "native",
     "number_array",
-    "place",
     "positions",
     "read",
     "refuse_repeated",
+    "row_name",
 ]
 
 ID_COLUMNS = ("unit", "input")
+LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
 READABLE = "a .csv or .parquet file, an object with __arrow_c_stream__, or a mapping of columns"
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 LONGEST_HEADER = 65_536
@@ -148,7 +149,7 @@ def parquet_files(path: Path) -> tuple[Path, ...]:
     """A Parquet file, or those of a folder by name; hidden files, which killed writers leave, are ignored."""
     if not reading.is_folder(path):
         return (path,)
-    files = (item for item in reading.inside(path) if item.suffix.lower() == ".parquet" and reading.is_file(item))
+    files = (item for item in reading.entries(path) if item.suffix.lower() == ".parquet" and reading.is_file(item))
     return tuple(item for item in files if not item.name.startswith("."))
 
 
@@ -190,7 +191,7 @@ def native(source: Path | bytes) -> Any:
     import pyarrow as pa
 
     if isinstance(source, Path):
-        return pa.OSFile(os.fsencode(reading.checked(source)))
+        return pa.OSFile(os.fsencode(reading.check_readable(source)))
     sink = pa.BufferOutputStream()
     sink.write(source)
     return pa.BufferReader(sink.getvalue())
@@ -235,7 +236,7 @@ def _read_csv(path: Path) -> Columns:
     if any(map(pa.types.is_binary, table.schema.types)):  # Arrow reads text that is not UTF-8 as binary
         raise InputError(_csv_complaint(path))
     result = of_arrow(table, str(path))
-    with reading.opened(path) as handle:
+    with reading.open_file(path) as handle:
         handle.seek(-1, 2)
         if handle.read(1) not in b"\r\n":
             warnings.warn(
@@ -246,14 +247,14 @@ def _read_csv(path: Path) -> Columns:
 
 def _refuse_other_separators(path: Path) -> None:
     """Raise where a header has no comma but a separator that other programs use."""
-    with reading.opened(path) as handle:
+    with reading.open_file(path) as handle:
         header, row = (handle.readline(LONGEST_HEADER).decode("utf-8", "replace").strip() for _ in range(2))
     between = next((name for sign, name in SEPARATORS.items() if sign in header and "," not in header), None)
     if between is not None:
         decimal = " and commas in its numbers" if re.search(r"\d,\d", row) else ""
         raise InputError(
             f"{path}: cells must be separated by commas and numbers have a point; it has {between} between cells"
-            f"{decimal}: {quoted(header)}. Save it again with commas between cells and a decimal point."
+            f"{decimal}: {quote(header)}. Save it again with commas between cells and a decimal point."
         )
 
 
@@ -284,7 +285,7 @@ def _csv_complaint(path: Path) -> str:
         more = row.actual_columns > row.expected_columns
         return (
             f"{path}: rows must be equally long; row {row.number - 1} has {row.actual_columns} cells and the header "
-            f"{row.expected_columns}: {quoted(row.text)}. Check that "
+            f"{row.expected_columns}: {quote(row.text)}. Check that "
             f"{'numbers have a decimal point, not a comma, and that ' if more else ''}the file is not cut."
         )
     return f"{path}: must be a CSV file with a header; it is cut, damaged or of another type ({why})."
@@ -398,7 +399,7 @@ def id_array(column: Any, what: str, *, ids: Any = None) -> Shaped[np.ndarray, "
         if set(map(type, array)) != {str}:
             for row, value in enumerate(array):
                 if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
-                    raise InputError(f"{what} must hold text or integers; {place(row, ids)} holds {quoted(value)}.")
+                    raise InputError(f"{what} must hold text or integers; {row_name(row, ids)} holds {quote(value)}.")
         _refuse_long(array, what, ids)
         return array.astype(str)
     raise InputError(f"{what} must hold text or integers; found {array.dtype}.")
@@ -411,8 +412,8 @@ def _refuse_long(values: Shaped[np.ndarray, "input"], what: str, ids: Any) -> No
     if len(lengths) and (lengths[row] > LONGEST_ID or 4 * int(lengths[row]) * len(values) > LARGEST_IDS):
         most = min(LONGEST_ID, LARGEST_IDS // (4 * len(values)))
         raise InputError(
-            f"{what} must hold ids of at most {most:,} characters; {place(row, None)} holds {lengths[row]:,}, "
-            f"{quoted(values[row])}."
+            f"{what} must hold ids of at most {most:,} characters; {row_name(row, None)} holds {lengths[row]:,}, "
+            f"{quote(values[row])}."
         )
 
 
@@ -437,7 +438,7 @@ def number_array(column: Any, what: str, *, ids: Any = None) -> Float[np.ndarray
         except (TypeError, ValueError, OverflowError):
             comma = isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", value)
             advice = f" That is a decimal comma: write {value.strip().replace(',', '.')}." if comma else ""
-            raise InputError(f"{what} must hold numbers; {place(row, ids)} holds {quoted(value)}.{advice}") from None
+            raise InputError(f"{what} must hold numbers; {row_name(row, ids)} holds {quote(value)}.{advice}") from None
     return numbers
 
 
@@ -449,14 +450,14 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def place(row: int, ids: Any = None) -> str:
+def row_name(row: int, ids: Any = None) -> str:
     """Position of a row in messages, such as 'row 3 (input 17)'; data rows are counted from 1."""
-    return f"row {row + 1}" + (f" (input {quoted(str(ids[row]))})" if ids is not None and row < len(ids) else "")
+    return f"row {row + 1}" + (f" (input {quote(str(ids[row]))})" if ids is not None and row < len(ids) else "")
 
 
 def refuse_repeated(ids: Shaped[np.ndarray, "input"], source: str) -> None:
     """Raise where an id is repeated, naming both rows."""
-    rows = repeated(ids)
+    rows = first_repeat(ids)
     if rows is not None:
         first, second = rows
         raise InputError(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from deepval.display import Printable
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.files import reading
 from deepval.files.canonical import cell_content, toml_content
 
@@ -57,7 +57,7 @@ class Costs(Printable):
             if not isinstance(table, Mapping) or not all(isinstance(entry, Mapping) for entry in table.values()):
                 raise InputError(f"{self.source}: {kind} must be costs by name, {{'cheap': {{'ms': 13.2}}}}.")
         if len(self.modes) == 1:
-            raise InputError(f"{self.source}: costs of two or more modes are needed; found {quoted(list(self.modes))}.")
+            raise InputError(f"{self.source}: costs of two or more modes are needed; found {quote(list(self.modes))}.")
         for table, kind in ((self.modes, "mode"), (self.allocators, "allocator")):
             for name, entry in table.items():
                 for convention, cost in entry.items():
@@ -66,7 +66,7 @@ class Costs(Printable):
                         large = number and LARGEST_COST < float(cost) < math.inf
                         need = f"at most {LARGEST_COST:g}" if large else "finite and not negative"
                         raise InputError(
-                            f"{self.source}: a cost must be {need}; {kind} {name!r} has {convention} = {quoted(cost)}."
+                            f"{self.source}: a cost must be {need}; {kind} {name!r} has {convention} = {quote(cost)}."
                         )
         for convention in CONVENTIONS if self.modes else ():
             cheap, *_, full = self.modes
@@ -131,7 +131,7 @@ class Costs(Printable):
                 f"Add it under [{kind}s.{name}]."
             ) from None
 
-    def renamed(self, names: Mapping[str, str]) -> "Costs":
+    def with_modes(self, names: Mapping[str, str]) -> "Costs":
         """The costs of the named modes only, in this order and under new names: {"cheap": "yolov8s-320", ...}."""
         unknown = [name for name in names.values() if name not in self.modes]
         if unknown:

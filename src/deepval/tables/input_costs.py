@@ -45,7 +45,7 @@ def by_name(costs: Any, source: str) -> dict[str, Mapping[Any, Any]]:
     return {str(name): part for name, part in costs.items()}
 
 
-def checked(
+def cost_arrays(
     raw: columns.Columns, costs: Mapping[str, Mapping[Any, Any]], modes: Sequence[str], ids: np.ndarray
 ) -> InputCosts:
     """The costs of these modes by convention; every mode needs a finite cost of at least 0 on every input."""
@@ -68,7 +68,7 @@ def _cost_array(
         need = f"of at most {LARGEST_COST:g}" if large else "finite and not negative"
         raise InputError(
             f"{raw.source}: column '{name}_{modes[mode]}' must hold costs, {need}; "
-            f"{columns.place(int(row), ids)} holds {costs[row, mode]:g}."
+            f"{columns.row_name(int(row), ids)} holds {costs[row, mode]:g}."
         )
     low, high = float(costs[:, 0].mean()), float(costs[:, -1].mean())
     if not high > low:

@@ -32,13 +32,13 @@ def positions(queries: Shaped[np.ndarray, "query"], ids: Shaped[np.ndarray, "inp
     return _rows_by_key(queries, ids)
 
 
-def repeated(ids: Shaped[np.ndarray, "input"]) -> tuple[int, int] | None:
+def first_repeat(ids: Shaped[np.ndarray, "input"]) -> tuple[int, int] | None:
     """Rows of the first repeated id, the earlier row first; None where all ids differ."""
     if len(ids) < 2 or bool(np.all(ids[1:] > ids[:-1])):
         return None
     if _dense(ids) and np.bincount(ids - ids.min()).max() == 1:
         return None
-    keys = np.sort(hashed(ids))
+    keys = np.sort(keys_of(ids))
     if bool(np.all(keys[1:] != keys[:-1])):
         return None
     order = np.argsort(ids, kind="stable")
@@ -65,7 +65,7 @@ def groups(ids: Shaped[np.ndarray, "input"]) -> tuple[Shaped[np.ndarray, "group"
 
 def _distinct(ids: Shaped[np.ndarray, "row"]) -> tuple[Int[np.ndarray, "group"], Int[np.ndarray, "row"]]:
     """A row of each distinct id, and the index of each row's id among the distinct ones."""
-    _, first, inverse = np.unique(hashed(ids), return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(keys_of(ids), return_index=True, return_inverse=True)
     if ids.dtype.kind == "U" and not bool(np.all(ids[first][inverse] == ids)):
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
     return first, inverse
@@ -88,7 +88,7 @@ def _rows_by_table(queries: Int[np.ndarray, "query"], ids: Int[np.ndarray, "inpu
 
 def _rows_by_key(queries: Shaped[np.ndarray, "query"], ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "query"]:
     """Row of each queried id by its key. Both sides are sorted, so the lookup passes through memory once."""
-    query_keys, keys = hashed(queries), hashed(ids)
+    query_keys, keys = keys_of(queries), keys_of(ids)
     order, ascending = np.argsort(query_keys), np.argsort(keys)
     query_keys, keys = query_keys[order], keys[ascending]
     at = np.minimum(np.searchsorted(keys, query_keys), len(ids) - 1)
@@ -102,7 +102,7 @@ def _rows_by_key(queries: Shaped[np.ndarray, "query"], ids: Shaped[np.ndarray, "
     return np.where(same, rows, -1)
 
 
-def hashed(ids: Shaped[np.ndarray, "input"], seed: int = 0) -> Int[np.ndarray, "input"]:
+def keys_of(ids: Shaped[np.ndarray, "input"], seed: int = 0) -> Int[np.ndarray, "input"]:
     """Key of each id, an integer of 64 bits; equal ids have equal keys in arrays of any width."""
     if ids.dtype.kind != "U":
         return ids

@@ -21,8 +21,9 @@ from deepval.files.canonical import json_content, read_json
 from deepval.files.writing import write_atomically
 from deepval.tables import columns, input_costs
 from deepval.tables.column_files import csv_text, parquet_bytes
+from deepval.tables.columns import LOSS_PREFIX
 from deepval.tables.input_costs import NAMES
-from deepval.tables.values import ESTIMATED, LOSS_PREFIX, ValueTable
+from deepval.tables.values import ESTIMATED, ValueTable
 
 METHOD_NAMES = {
     "doubly-robust": "doubly robust estimates",
@@ -67,7 +68,7 @@ def values_from_log(
     if not np.isfinite(observed).all():
         row = int(np.flatnonzero(~np.isfinite(observed))[0])
         raise InputError(
-            f"{log.source}: the loss of the mode that ran must be finite; {columns.place(row, ids)} is not."
+            f"{log.source}: the loss of the mode that ran must be finite; {columns.row_name(row, ids)} is not."
         )
     propensities, clipped_number = _propensity(log, ids, clip)
     mode_ran = ran[:, None] == np.arange(len(modes))
@@ -118,7 +119,7 @@ def _modes_run(log: columns.Columns, modes: Sequence[str]) -> Int[np.ndarray, "i
     if unknown is not None:
         raise InputError(
             f"{log.source}: column 'mode' must hold modes of {', '.join(modes)}; "
-            f"{columns.place(unknown, log.data['input'])} holds {names[unknown]!r}."
+            f"{columns.row_name(unknown, log.data['input'])} holds {names[unknown]!r}."
         )
     ran = np.array([index_of[name] for name in names])
     never = [mode for m, mode in enumerate(modes) if not (ran == m).any()]
@@ -136,13 +137,13 @@ def _propensity(log: columns.Columns, ids: np.ndarray, clip: float | None) -> tu
     if len(bad):
         raise InputError(
             f"{log.source}: column 'propensity' must be the probability with which the mode that ran was chosen, "
-            f"above 0 and at most 1; {columns.place(int(bad[0]), ids)} holds {propensity[bad[0]]:g}."
+            f"above 0 and at most 1; {columns.row_name(int(bad[0]), ids)} holds {propensity[bad[0]]:g}."
         )
     low = np.flatnonzero(propensity < (LEAST if clip is None else clip))
     if clip is None and len(low):
         raise InputError(
             f"{log.source}: a propensity near 0 makes an input count for {1 / propensity[low[0]]:.0f}; "
-            f"{columns.place(int(low[0]), ids)} holds {propensity[low[0]]:g}, and {len(low) - 1} more are below "
+            f"{columns.row_name(int(low[0]), ids)} holds {propensity[low[0]]:g}, and {len(low) - 1} more are below "
             f"{LEAST:g}. Clip them (clip=0.01, --clip 0.01), which biases, or leave such inputs out of what is judged."
         )
     return (propensity, 0) if clip is None else (np.maximum(propensity, clip), len(low))
@@ -337,7 +338,7 @@ def _long_answers(log: columns.Columns, unit: str | None) -> _Answers:
         row = next(i for i, pair in enumerate(zip(rows, column, strict=True)) if pair in pairs or pairs.add(pair))
         raise InputError(
             f"{log.source}: a prompt has one row per model; {ids[row]!r} and {models[column[row]]!r} are there twice "
-            f"({columns.place(row)})."
+            f"({columns.row_name(row)})."
         )
     price = _first_column(log, PRICE)
     tables = []
@@ -412,7 +413,7 @@ def _records(path: Path) -> columns.Columns:
 def _folder_columns(path: Path) -> columns.Columns:
     """LLMRouterBench's results, <dataset>/<split>/<model>/<time>.json: the latest file of each model."""
     latest: dict[Path, Path] = {}
-    for file in sorted(reading.matching(path, "**/*.json")):
+    for file in sorted(reading.find(path, "**/*.json")):
         latest[file.parent] = file
     rows: list[Mapping[str, Any]] = []
     for folder, file in sorted(latest.items()):

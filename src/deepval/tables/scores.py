@@ -13,10 +13,11 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
 from deepval.tables import columns
-from deepval.tables.values import LOSS_PREFIX, REWARD_PREFIX, ValueTable
+from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
+from deepval.tables.values import ValueTable
 
 SCORE_PREFIX = "score_"
 FIT_UNITS, IN_FIT = "fit_units", "in_fit"
@@ -114,11 +115,11 @@ def check_names(scores: Any) -> None:
         )
     for name in scores:
         if not isinstance(name, str) or not name.strip() or name in REFERENCES:
-            raise InputError(f"An allocator needs a name of its own, not one of {REFERENCES}; found {quoted(name)}.")
+            raise InputError(f"An allocator needs a name of its own, not one of {REFERENCES}; found {quote(name)}.")
         if len(name) > columns.LONGEST_ID or not _can_be_encoded(name):
             raise InputError(
                 f"An allocator's name must be text of at most {columns.LONGEST_ID:,} characters; found "
-                f"{quoted(name)}. Write NAME=FILE."
+                f"{quote(name)}. Write NAME=FILE."
             )
 
 
@@ -180,7 +181,7 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
     )
 
 
-def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
+def fill_missing(scores: Scores, table: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
     """The scores of all inputs; a missing score is an error, or -inf (ranked last) where `missing` is "worst".
 
     `role` is the role of the units of the table, JUDGE or CALIBRATE.
@@ -202,7 +203,7 @@ def filled(scores: Scores, table: ValueTable, missing: Missing, *, role: str = J
 def check_missing(missing: Any) -> None:
     """Raise where `missing` is not a rule for inputs without a score."""
     if not isinstance(missing, str) or missing not in ("error", "worst"):
-        raise InputError(f"missing must be 'error' or 'worst'; found {quoted(missing)}.")
+        raise InputError(f"missing must be 'error' or 'worst'; found {quote(missing)}.")
 
 
 def on_part(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
@@ -212,7 +213,7 @@ def on_part(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missin
         scores = scores.keep(inside[whole.unit])
     if role == CALIBRATE:
         _refuse_fitted(scores, part)
-    return filled(scores, part, missing, role=role)
+    return fill_missing(scores, part, missing, role=role)
 
 
 def _refuse_fitted(scores: Scores, table: ValueTable) -> None:
@@ -281,7 +282,7 @@ def fit_of(raw: columns.Columns) -> Fit | None:
         row = int(bad[0])
         raise InputError(
             f"{raw.source}: {FIT_UNITS!r} must be a number of units and {IN_FIT!r} 0, or 1 where the allocator was "
-            f"fitted on the input's unit; {columns.place(row, raw.ids('input'))} has {units[row]:g} and "
+            f"fitted on the input's unit; {columns.row_name(row, raw.ids('input'))} has {units[row]:g} and "
             f"{inside[row]:g}."
         )
     return Fit(units.astype(np.int64), inside == 1)
@@ -327,7 +328,7 @@ def _refuse_nan(
         bad = np.flatnonzero(np.isnan(numbers))
         if len(bad):
             more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
-            raise InputError(f"{what} must hold numbers; {columns.place(int(bad[0]), ids)} holds NaN{more}.")
+            raise InputError(f"{what} must hold numbers; {columns.row_name(int(bad[0]), ids)} holds NaN{more}.")
 
 
 def _rows_of(table: ValueTable, raw: columns.Columns) -> Int[np.ndarray, "row"]:
@@ -338,7 +339,7 @@ def _rows_of(table: ValueTable, raw: columns.Columns) -> Int[np.ndarray, "row"]:
         columns.refuse_repeated(ids, raw.source)
     if len(unknown):
         raise InputError(
-            f"{raw.source}: every scored input must be in the table; {columns.place(int(unknown[0]), ids)} is not"
+            f"{raw.source}: every scored input must be in the table; {columns.row_name(int(unknown[0]), ids)} is not"
             f"{f', nor are {len(unknown) - 1} more' if len(unknown) > 1 else ''}."
         )
     return rows

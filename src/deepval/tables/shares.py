@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Int, Num
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 
 
-def checked_share(alpha: Any) -> float:
+def share_of_inputs(alpha: Any) -> float:
     """A share of inputs in (0, 1]."""
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number) or not 0 < alpha <= 1:
-        raise InputError(f"alpha must be a share in (0, 1]; found {quoted(alpha)}. Write 0.2 for 20 %.")
+        raise InputError(f"alpha must be a share in (0, 1]; found {quote(alpha)}. Write 0.2 for 20 %.")
     return float(alpha)
 
 

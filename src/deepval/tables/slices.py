@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 from deepval.tables.values import ValueTable
 
 MOST_GROUPS = 24
@@ -39,7 +39,7 @@ def _groups_by_value(name: str, column: np.ndarray) -> Iterator[tuple[str, Bool[
     if odd is not None:
         raise InputError(
             f"--by {name}: the column must hold a text or a number in every row; row {odd + 1} holds "
-            f"{quoted(column[odd])}."
+            f"{quote(column[odd])}."
         )
     column = column + 0.0 if column.dtype.kind == "f" else column  # -0.0 is 0.0
     labels = np.array(["(none)" if value is None or value != value else str(value) for value in column])

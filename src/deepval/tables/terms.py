@@ -42,7 +42,7 @@ class Terms:
         """Weighted sum of the terms."""
         return weighted_loss(self.parts, self.weights)
 
-    def reweighted(self, weights: Mapping[str, float]) -> "Terms":
+    def reweight(self, weights: Mapping[str, float]) -> "Terms":
         """The terms under other weights; unnamed weights stay."""
         for name, weight in weights.items():
             if name not in self.weights:

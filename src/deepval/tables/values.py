@@ -18,16 +18,16 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.display import Printable
-from deepval.errors import InputError, InputWarning, quoted
+from deepval.errors import InputError, InputWarning, quote
 from deepval.files.canonical import joint_sha256
 from deepval.tables import columns
 from deepval.tables import input_costs as input_costs_of
+from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.costs import Costs
 from deepval.tables.input_costs import InputCosts
 from deepval.tables.keys import groups
-from deepval.tables.shares import checked_share, quota
+from deepval.tables.shares import quota, share_of_inputs
 
-LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
 ESTIMATED = "estimated"
 """Column with the note on how losses were estimated, the same in every row; absent where losses were measured."""
 LARGEST_LOSS = 1e150
@@ -125,7 +125,7 @@ class ValueTable(Printable):
             order=times,
             attributes={str(name): raw.data[str(name)] for name in attributes or {}},
             costs=None if costs is None else Costs.of(costs),
-            input_costs=input_costs_of.checked(raw, costs_by_name, selected, ids),
+            input_costs=input_costs_of.cost_arrays(raw, costs_by_name, selected, ids),
         )
 
     def __len__(self) -> int:
@@ -218,7 +218,7 @@ class ValueTable(Printable):
 
     def summary(self, alpha: float = 0.2) -> "Summary":
         """Effect of escalation over all units, with the oracle at share `alpha`."""
-        share = checked_share(alpha)
+        share = share_of_inputs(alpha)
         slots = int(quota(len(self), share))
         return Summary(
             inputs=len(self),
@@ -264,7 +264,7 @@ class ValueTable(Printable):
             raise InputError(f"Named units must hold inputs; none of {some(names)} does.")
         return type(self)(**{**vars_of(part), "unit_ids": names, "unit": position[part.unit]})
 
-    def listing(self, units: Any) -> "ValueTable":
+    def with_units(self, units: Any) -> "ValueTable":
         """The same inputs with a longer list of units, such as all units of a data set; some may have no inputs here.
 
         Listed units can be named in `restrict`, and bootstraps draw them. So tables of one data set share their draws,
@@ -281,9 +281,9 @@ class ValueTable(Printable):
 
         Attributes are not hashed. Integer ids and text ids of the same spelling have the same digest.
         """
-        return joint_sha256(self._hashed())
+        return joint_sha256(self._hash_parts())
 
-    def _hashed(self) -> Iterator[bytes | memoryview]:
+    def _hash_parts(self) -> Iterator[bytes | memoryview]:
         yield "\n".join([*self.modes, *self.unit_ids, ""]).encode()
         ids = integers(self.input)
         yield "\n".join(self.input).encode() if ids is None else np.ascontiguousarray(ids, dtype="<i8").data
@@ -336,7 +336,7 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     losses, rewards = (arrays if prefix == kind else {} for kind in (LOSS_PREFIX, REWARD_PREFIX))
     cost_columns = input_costs_of.cost_columns(raw.data, losses or rewards)
     cost_names = {name for column_of in cost_columns.values() for name in column_of.values()}
-    other = {name: column for name, column in raw.data.items() if not _reserved(name) and name not in cost_names}
+    other = {name: column for name, column in raw.data.items() if not _is_reserved(name) and name not in cost_names}
     table = ValueTable.from_columns(
         unit=raw.data["unit"],
         input=raw.data["input"],
@@ -382,7 +382,7 @@ def _by_mode(value: Any, what: str) -> Mapping[Any, Any]:
         return value or {}
     if hasattr(value, "__arrow_c_stream__"):
         return columns.read(value).data
-    raise InputError(f"{what} must be columns by name, {{'cheap': ..., 'full': ...}}; found {quoted(value)}.")
+    raise InputError(f"{what} must be columns by name, {{'cheap': ..., 'full': ...}}; found {quote(value)}.")
 
 
 def vars_of(table: ValueTable) -> dict[str, Any]:
@@ -390,7 +390,7 @@ def vars_of(table: ValueTable) -> dict[str, Any]:
     return {name: getattr(table, name) for name in table.__dataclass_fields__}
 
 
-def _reserved(name: str) -> bool:
+def _is_reserved(name: str) -> bool:
     return name in ("unit", "input", "order", ESTIMATED) or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
 
 
@@ -467,7 +467,7 @@ def refuse_large(column: Float[np.ndarray, "input"], ids: Shaped[np.ndarray, "in
     value = column[bad[0]]
     need = f"be at most {LARGEST_LOSS:g} in size" if np.isfinite(value) else "be finite"
     raise InputError(
-        f"{what} must {need}; {columns.place(int(bad[0]), ids)} holds {value}"
+        f"{what} must {need}; {columns.row_name(int(bad[0]), ids)} holds {value}"
         f"{f', and {len(bad) - 1} more are not' if len(bad) > 1 else ''}."
     )
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.errors import InputError, quoted
+from deepval.errors import InputError, quote
 
 Link = Literal["identity", "logistic"]
 
@@ -154,5 +154,5 @@ def check_settings(settings: Any, bounds: Mapping[str, tuple[float, float]]) -> 
         value = getattr(settings, name)
         if not all(least <= number <= largest for number in (value if isinstance(value, tuple) else (value,))):
             raise InputError(
-                f"{name} of {type(settings).__name__} must be from {least:g} to {largest:g}; found {quoted(value)}."
+                f"{name} of {type(settings).__name__} must be from {least:g} to {largest:g}; found {quote(value)}."
             )

@@ -249,9 +249,9 @@ class Argoverse2(Dataset):
         folders = [
             path.parent
             for pattern in ("scenario_*.parquet", "annotations.feather")
-            for path in reading.matching(root, f"**/{pattern}")
+            for path in reading.find(root, f"**/{pattern}")
         ]
-        units = {reading.resolved(folder).name: folder for folder in sorted(folders)}
+        units = {reading.resolve(folder).name: folder for folder in sorted(folders)}
         if not units:
             raise InputError(
                 f"an Argoverse 2 folder must hold scenario_*.parquet or annotations.feather; {root} has neither."
@@ -267,7 +267,7 @@ class Argoverse2(Dataset):
         paths = [
             path
             for pattern in (*patterns, "map/log_map_archive_*.json")
-            for path in sorted(reading.matching(folder, pattern))
+            for path in sorted(reading.find(folder, pattern))
         ]
         return {f"{unit}/{path.relative_to(folder).as_posix()}": path for path in paths}
 
@@ -282,7 +282,7 @@ class Argoverse2(Dataset):
     def read_log(self, unit: str) -> Log:
         """All steps of a unit."""
         folder = self._folder(unit)
-        if next(reading.matching(folder, "scenario_*.parquet"), None):
+        if next(reading.find(folder, "scenario_*.parquet"), None):
             return scenario_log(folder, unit)
         return sensor_log(folder, unit)
 

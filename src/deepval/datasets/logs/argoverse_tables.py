@@ -10,7 +10,7 @@ from deepval.datasets.logs.log import Log, route_of
 from deepval.errors import InputError, reason
 from deepval.files import reading
 from deepval.files.canonical import read_json
-from deepval.files.reading import formed_file
+from deepval.files.reading import check_file_form
 from deepval.geometry.vehicle import FUSION, ground_poses
 from deepval.tables import columns
 from deepval.world.scene import Lane, LaneMap, check_line
@@ -70,7 +70,7 @@ def read_lane_map(path: Path) -> LaneMap:
     Neighbours that lead in the same direction are one roadblock; lanes within intersections are connectors. The map
     has no speed limits. Drivable areas cover the lanes too.
     """
-    content = formed_file(MapForm, read_json(path, "a map in JSON"), path, WHAT)
+    content = check_file_form(MapForm, read_json(path, "a map in JSON"), path, WHAT)
     segments: dict[str, Any] = content["lane_segments"]
     try:
         return _lane_map(content, segments)
@@ -183,7 +183,7 @@ def drive(unit: str, folder: Path, **parts: Any) -> Log:
 
 def one_file(folder: Path, pattern: str) -> Path:
     """The only file of a pattern in a folder; raises unless there is exactly one."""
-    paths = sorted(reading.matching(folder, pattern))
+    paths = sorted(reading.find(folder, pattern))
     if len(paths) != 1:
         raise InputError(f"{folder}: must hold one {pattern}; found {len(paths)}.")
     return paths[0]
@@ -210,7 +210,7 @@ def table_columns(
     for name in numbers:
         odd = np.flatnonzero(~np.isfinite(typed[name]))
         if len(odd):
-            location, value = columns.place(int(odd[0])), typed[name][odd[0]]
+            location, value = columns.row_name(int(odd[0])), typed[name][odd[0]]
             raise InputError(f"{path}: column {name!r} must hold finite numbers; {location} holds {value}.")
     return typed
 

@@ -46,7 +46,7 @@ def map_file(maps: Path, location: str) -> Path:
         if not reading.is_file(path):
             raise InputError(f"the map of {location} must be at {path}, as {index} says; there is no such file.")
         return path
-    paths = sorted(reading.matching(folder, "*/map.gpkg"))
+    paths = sorted(reading.find(folder, "*/map.gpkg"))
     if len(paths) != 1:
         raise InputError(
             f"the map of {location} must be at {folder}/VERSION/map.gpkg; found {len(paths)} and no {index} that names "
@@ -192,7 +192,7 @@ def _id(number: Any) -> str:
     raise InputError(f"numbers of lanes and lane groups must be whole; found {number!r}.")
 
 
-def joined(drives: Sequence[tuple[Scene, Truth]]) -> tuple[Scene, Truth]:
+def join_drives(drives: Sequence[tuple[Scene, Truth]]) -> tuple[Scene, Truth]:
     """One unit of drives that share camera, map and vehicle; tracks of different drives get different numbers."""
     if not drives:
         raise InputError("a unit must be joined from one drive or more; found none.")

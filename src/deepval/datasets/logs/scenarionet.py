@@ -16,7 +16,7 @@ from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import read_pickle
 from deepval.errors import InputError
 from deepval.files import reading
-from deepval.files.reading import formed_file
+from deepval.files.reading import check_file_form
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.classes import NUSCENES_CLASSES
 from deepval.geometry.vehicle import ZOE, vehicle_like
@@ -104,7 +104,7 @@ CATEGORIES: dict[str, str] = {
 def read_record(path: Path | str) -> dict[str, Any]:
     """The record of a file, read without running anything in it."""
     record = read_pickle(Path(path))
-    return formed_file(RecordForm, record, path, "a ScenarioNet record")
+    return check_file_form(RecordForm, record, path, "a ScenarioNet record")
 
 
 def lane_map_of(record: dict[str, Any]) -> LaneMap:
@@ -202,7 +202,7 @@ class ScenarioNet(Dataset):
     def records(self) -> dict[str, Path]:
         """The record of each unit; the unit's name follows the last underscore of the file's name."""
         paths: dict[str, Path] = {}
-        for path in sorted(reading.matching(Path(self.root), "**/sd_*.pkl"), key=lambda path: (path.stem, str(path))):
+        for path in sorted(reading.find(Path(self.root), "**/sd_*.pkl"), key=lambda path: (path.stem, str(path))):
             unit = path.stem.rsplit("_", 1)[-1]
             if unit in paths:
                 raise InputError(f"records must be of different scenes; {paths[unit]} and {path} are both {unit}.")

@@ -275,7 +275,7 @@ class Waymo(Dataset):
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the files, in order."""
-        units = tuple(sorted(path.stem for path in reading.matching(Path(self.root), "*.json")))
+        units = tuple(sorted(path.stem for path in reading.find(Path(self.root), "*.json")))
         if not units:
             raise InputError(f"a folder of Waymo scenarios must hold JSON files; found none in {self.root}.")
         return units

@@ -7,16 +7,17 @@ oracle to leave. Differences with random are paired, over cells by the joint boo
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from statistics import fmean
 from typing import Any
 
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.over_cells import PooledComparison, compare_over
+from deepval.paper.analysis import RESULTS, Analysis
+from deepval.paper.columns import BudgetColumns, column, declared_table, high, low, mean_of_all
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, TableCell, interval, lines_of, mark_of, percent
-from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Gap, Result, Row, joined
+from deepval.report.table import Table, TableCell, interval, mark_of, percent
+from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined
 from deepval.tables.scores import REFERENCES
 
 SHOWN = ("oracle", "random")
@@ -25,119 +26,82 @@ PARTS = ("benefit", "harm")
 
 
 @dataclass(frozen=True)
-class BenefitHarmRow(BudgetRecord):
-    """One allocator under one budget, in a cell or as the equal-weight mean over cells; shares of the all-cheap loss.
+class ScopeColumns:
+    """The cell or cells that a row is over, and its allocator."""
 
-    Attributes:
-        cell: The cell; None in the mean over cells.
-        cells: Number of cells.
-        allocator: The allocator; `oracle` and `random` have no differences with random.
-        kind: selection, latency or energy.
-        alpha: The budget's share.
-        convention: What a measured budget counts.
-        accounting: cascade or skipping under a measured budget.
-        benefit: Positive value captured.
-        harm: Harm selected, a positive number.
-        benefit_difference: Benefit less random's.
-        benefit_difference_lo: Lower bound of its paired 95 % interval.
-        benefit_difference_hi: Upper bound.
-        benefit_verdict: more, less or unresolved; None without an interval.
-        harm_difference: Harm less random's.
-        harm_difference_lo: Lower bound of its paired 95 % interval.
-        harm_difference_hi: Upper bound.
-        harm_verdict: less, more or unresolved.
-        gap: Oracle's gain less the allocator's; None of references and of per-mode scores.
-        missed: Benefit that is not escalated.
-        left_out: Benefit that the budget forces even the oracle to leave: gap = missed + harm - left_out.
-        more_benefit: Cells with significantly more benefit than random.
-        less_benefit: Cells with less.
-        less_harm: Cells with significantly less harm than random.
-        more_harm: Cells with more.
-        draws: Number of draws.
-        reason: Why something is None.
-    """
-
-    cell: str | None
-    cells: int
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    benefit: float | None = None
-    harm: float | None = None
-    benefit_difference: float | None = None
-    benefit_difference_lo: float | None = None
-    benefit_difference_hi: float | None = None
-    benefit_verdict: str | None = None
-    harm_difference: float | None = None
-    harm_difference_lo: float | None = None
-    harm_difference_hi: float | None = None
-    harm_verdict: str | None = None
-    gap: float | None = None
-    missed: float | None = None
-    left_out: float | None = None
-    more_benefit: int = 0
-    less_benefit: int = 0
-    less_harm: int = 0
-    more_harm: int = 0
-    draws: int = 0
-    reason: str | None = None
+    cell: str | None = column("The cell; None in the mean over cells")
+    cells: int = column("Number of cells")
+    allocator: str = column("The allocator; `oracle` and `random` have no differences with random", "allocator")
 
 
 @dataclass(frozen=True)
-class HarmCounts(BudgetRecord):
-    """Pairs of allocator and cell under one budget, by what they do beside random.
+class BenefitHarmRow(BudgetColumns, ScopeColumns):
+    """One allocator under one budget, in a cell or as the equal-weight mean; shares of the all-cheap loss."""
 
-    Attributes:
-        kind: selection, latency or energy.
-        alpha: The budget's share.
-        convention: What a measured budget counts.
-        accounting: cascade or skipping.
-        allocators: Allocators that are neither references nor diagnostics.
-        pairs: Pairs of these and cells that have both intervals.
-        less_harm: Pairs with significantly less harm than random.
-        more_harm: Pairs with more.
-        more_benefit: Pairs with significantly more benefit.
-        less_benefit: Pairs with less.
-    """
+    benefit: float | None = column("Positive value captured", default=None)
+    harm: float | None = column("Harm selected, a positive number", "selected harm", percent, default=None)
+    benefit_difference: float | None = column("Benefit less that of random", default=None)
+    benefit_difference_lo: float | None = low("Lower end of its paired 95 % interval", default=None)
+    benefit_difference_hi: float | None = high(default=None)
+    benefit_verdict: str | None = column("more, less or unresolved; None without an interval", default=None)
+    harm_difference: float | None = column("Harm less that of random", default=None)
+    harm_difference_lo: float | None = low("Lower end of its paired 95 % interval", default=None)
+    harm_difference_hi: float | None = high(default=None)
+    harm_verdict: str | None = column("less, more or unresolved; None without an interval", default=None)
+    gap: float | None = column(
+        "Oracle's gain less the allocator's; None of references and of per-mode scores", "gap", percent, default=None
+    )
+    missed: float | None = column("Benefit that is not escalated", "missed", percent, default=None)
+    left_out: float | None = column(
+        "Benefit that the budget forces even the oracle to leave: gap = missed + harm - left_out",
+        "left out",
+        percent,
+        default=None,
+    )
+    more_benefit: int = column("Cells with significantly more benefit than random", default=0)
+    less_benefit: int = column("Cells with significantly less benefit than random", default=0)
+    less_harm: int = column("Cells with significantly less harm than random", default=0)
+    more_harm: int = column("Cells with significantly more harm than random", default=0)
+    draws: int = column("Number of draws", default=0)
+    reason: str | None = column("Why something is None", default=None)
 
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    allocators: int
-    pairs: int
-    less_harm: int
-    more_harm: int
-    more_benefit: int
-    less_benefit: int
+
+@dataclass(frozen=True)
+class HarmCounts(BudgetColumns):
+    """Pairs of allocator and cell under one budget, by their difference with random."""
+
+    allocators: int = column("Allocators that are neither references nor diagnostics", "allocators")
+    pairs: int = column("Pairs of such an allocator and a cell that have both intervals", "pairs")
+    less_harm: int = column("Pairs with significantly less harm than random", "less harm")
+    more_harm: int = column("Pairs with significantly more harm", "more harm")
+    more_benefit: int = column("Pairs with significantly more benefit", "more benefit")
+    less_benefit: int = column("Pairs with significantly less benefit", "less benefit")
 
 
 def rows(results: Mapping[str, Result]) -> list[BenefitHarmRow]:
     """Per budget and allocator the mean over the cells that judge it, then each of them; results need their samples."""
     if not results:
         raise InputError("Benefit and harm need at least one result; found none.")
-    plain = {cell: _by_allocator(result) for cell, result in results.items()}
-    met = list(dict.fromkeys(allocator for own in plain.values() for allocator in own))
-    found: dict[BudgetKey, list[BenefitHarmRow]] = {}
-    for name in (*(name for name in SHOWN if name in met), *(name for name in met if name not in REFERENCES)):
-        judged = {cell: result for cell, result in results.items() if name in plain[cell]}
-        alone = [row for cell, result in judged.items() for row in _cell_rows(cell, result, plain[cell][name])]
+    rows_of = {cell: _by_allocator(result) for cell, result in results.items()}
+    names = list(dict.fromkeys(allocator for own in rows_of.values() for allocator in own))
+    by_budget: dict[BudgetKey, list[BenefitHarmRow]] = {}
+    for name in (*(name for name in SHOWN if name in names), *(name for name in names if name not in REFERENCES)):
+        judged = {cell: result for cell, result in results.items() if name in rows_of[cell]}
+        alone = [row for cell, result in judged.items() for row in _cell_rows(cell, result, rows_of[cell][name])]
         over = {} if name in REFERENCES else _over(judged, name)
         for budget in dict.fromkeys(row.budget for row in alone):
             members = [row for row in alone if row.budget == budget]
-            found.setdefault(budget, []).extend([_mean(members, over.get(budget)), *members])
-    return [row for members in found.values() for row in members]
+            by_budget.setdefault(budget, []).extend([_mean(members, over.get(budget)), *members])
+    return [row for members in by_budget.values() for row in members]
 
 
 def _by_allocator(result: Result) -> dict[str, list[Row]]:
-    """Rows of references that are shown and of plain scores; on a ladder, chance has several modes to harm by."""
-    found: dict[str, list[Row]] = {}
+    """Rows of the references to show and of plain scores; per-mode scores are left out."""
+    by_name: dict[str, list[Row]] = {}
     for row in result.rows:
         if row.oracle == "oracle" and (row.allocator in SHOWN or row.allocator not in REFERENCES):
-            found.setdefault(row.allocator, []).append(row)
-    return found
+            by_name.setdefault(row.allocator, []).append(row)
+    return by_name
 
 
 def _differences(result: Result, name: str) -> dict[BudgetKey, tuple[Comparison, Comparison]]:
@@ -152,7 +116,7 @@ def _cell_rows(cell: str, result: Result, own: Sequence[Row]) -> Iterator[Benefi
     differences = _differences(result, own[0].allocator)
     gaps = {(gap.allocator, gap.budget): gap for gap in result.gaps}
     for row in own:
-        told = _told(*differences[row.budget]) if row.budget in differences else {}
+        against_random = _against_random(*differences[row.budget]) if row.budget in differences else {}
         gap = gaps.get((row.allocator, row.budget))
         yield BenefitHarmRow(
             cell=cell,
@@ -161,9 +125,9 @@ def _cell_rows(cell: str, result: Result, own: Sequence[Row]) -> Iterator[Benefi
             **row.budget.fields,
             benefit=_share(row.benefit, row.cheap_loss),
             harm=_share(row.harm, row.cheap_loss),
-            **told,
+            **against_random,
             **_gap(gap, row.cheap_loss),
-            **_counts([told]),
+            **_counts([against_random]),
             reason=row.reason,
         )
 
@@ -177,25 +141,25 @@ def _gap(gap: Gap | None, loss: float | None) -> dict[str, Any]:
     return dict.fromkeys(names) if gap is None else {name: _share(gap[name], loss) for name in names}
 
 
-def _told(benefit: Comparison | PooledComparison, harm: Comparison | PooledComparison) -> dict[str, Any]:
-    """Both differences with random, and what they say: better is more benefit, or less harm."""
+def _against_random(benefit: Comparison | PooledComparison, harm: Comparison | PooledComparison) -> dict[str, Any]:
+    """Both differences with random and their verdicts: better means more benefit, or less harm."""
     words = {
         "benefit": {"better": "more", "worse": "less", "unresolved": "unresolved"},
         "harm": {"better": "less", "worse": "more", "unresolved": "unresolved"},
     }
-    found: dict[str, Any] = {"draws": benefit.draws}
-    for part, each in zip(PARTS, (benefit, harm), strict=True):
-        found |= {
-            f"{part}_difference": each.difference,
-            f"{part}_difference_lo": each.lo,
-            f"{part}_difference_hi": each.hi,
+    columns: dict[str, Any] = {"draws": benefit.draws}
+    for part, difference in zip(PARTS, (benefit, harm), strict=True):
+        columns |= {
+            f"{part}_difference": difference.difference,
+            f"{part}_difference_lo": difference.lo,
+            f"{part}_difference_hi": difference.hi,
+            f"{part}_verdict": None if difference.verdict is None else words[part].get(difference.verdict),
         }
-        found[f"{part}_verdict"] = None if each.verdict is None else words[part].get(each.verdict)
-    return found
+    return columns
 
 
-def _counts(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    benefit, harm = ([each.get(f"{part}_verdict") for each in told] for part in PARTS)
+def _counts(differences: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    benefit, harm = ([item.get(f"{part}_verdict") for item in differences] for part in PARTS)
     return {
         "more_benefit": benefit.count("more"),
         "less_benefit": benefit.count("less"),
@@ -215,29 +179,28 @@ def _mean(members: Sequence[BenefitHarmRow], over: tuple[PooledComparison, Poole
     first = members[0]
     means: dict[str, Any] = {}
     for part in (*PARTS, "gap", "missed", "left_out"):
-        known = [row[part] for row in members if row[part] is not None]
-        means[part] = fmean(known) if len(known) == len(members) else None
+        means[part] = mean_of_all([row[part] for row in members])
     return BenefitHarmRow(
         cell=None,
         cells=len(members),
         allocator=first.allocator,
         **first.budget.fields,
         **means,
-        **({} if over is None else _told(*over)),
+        **({} if over is None else _against_random(*over)),
         **_counts(members),
         reason=joined(row.reason for row in members),
     )
 
 
 def counts(rows: Sequence[BenefitHarmRow]) -> list[HarmCounts]:
-    """One row per budget, over all pairs of cell and allocator; diagnostics, which are not deployable, do not count."""
-    apart, found = {*REFERENCES, *DIAGNOSTICS, *PLANNING_DIAGNOSTICS}, []
+    """One row per budget, over all pairs of cell and allocator; diagnostics are not deployable and do not count."""
+    apart, records = {*REFERENCES, *DIAGNOSTICS, *PLANNING_DIAGNOSTICS}, []
     for budget in dict.fromkeys(row.budget for row in rows):
         own = [row for row in rows if row.budget == budget and row.cell and row.allocator not in apart]
-        told = [row for row in own if row.benefit_verdict and row.harm_verdict]
+        resolved = [row for row in own if row.benefit_verdict and row.harm_verdict]
         number_of = len({row.allocator for row in own})
-        found.append(HarmCounts(**budget.fields, allocators=number_of, pairs=len(told), **_counts(told)))
-    return found
+        records.append(HarmCounts(**budget.fields, allocators=number_of, pairs=len(resolved), **_counts(resolved)))
+    return records
 
 
 def table(rows: Sequence[BenefitHarmRow]) -> Table:
@@ -284,43 +247,24 @@ def _better(verdict: str | None, good: str) -> str | None:
 
 
 def counts_table(rows: Sequence[BenefitHarmRow]) -> Table:
-    """Pairs of allocator and cell by what they do beside random."""
-    header = ("budget", "allocators", "pairs", "less harm", "more harm", "more benefit", "less benefit")
-    texts = [
-        (
-            row.budget.label,
-            *map(str, (row.allocators, row.pairs, row.less_harm, row.more_harm, row.more_benefit, row.less_benefit)),
-        )
-        for row in counts(rows)
-    ]
-    return Table("Pairs of allocator and cell that differ from random at 95 %", header, lines_of(texts))
+    """Pairs of allocator and cell by their difference with random."""
+    title = "Pairs of allocator and cell that differ from random at 95 %"
+    return declared_table(HarmCounts, counts(rows), title)
 
 
 def gap_table(rows: Sequence[BenefitHarmRow]) -> Table:
-    """Where the gap to the oracle goes by sign, as means over cells."""
-    header = ("budget", "allocator", "gap", "missed", "selected harm", "left out")
-    sections = []
-    for budget, group in groupby(
-        (row for row in rows if row.cell is None and row.gap is not None), key=lambda row: row.budget.label
-    ):
-        sections.append(
-            tuple(
-                tuple(
-                    map(
-                        TableCell,
-                        (
-                            *(budget if i == 0 else "", row.allocator),
-                            *map(percent, (row.gap, row.missed, row.harm, row.left_out)),
-                        ),
-                    )
-                )
-                for i, row in enumerate(group)
-            )
-        )
+    """The gap to the oracle by sign, as means over cells."""
     notes = (
         "gap = missed + selected harm - left out, which the budget forces even the oracle to leave; means over cells.",
     )
-    return Table("The gap to the oracle by sign", header, tuple(sections), notes)
+    return declared_table(
+        BenefitHarmRow,
+        [row for row in rows if row.cell is None and row.gap is not None],
+        "The gap to the oracle by sign",
+        notes=notes,
+        order=("kind", "allocator", "gap", "missed", "harm", "left_out"),
+        group=("kind",),
+    )
 
 
 def tables(rows: Sequence[BenefitHarmRow]) -> list[Table]:
@@ -330,12 +274,29 @@ def tables(rows: Sequence[BenefitHarmRow]) -> list[Table]:
 
 def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
     """Benefit and harm less random's, of each allocator as a mean over cells, at the headline selection budget."""
-    shown = [row for row in rows if row.cell is None and row.kind == "selection" and row.allocator not in REFERENCES]
-    at = min((row.alpha for row in shown), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    selected = [row for row in rows if row.cell is None and row.kind == "selection" and row.allocator not in REFERENCES]
+    at = min((row.alpha for row in selected), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
     dots = [
         Dot(row.allocator, part, row[f"{part}_difference"], row[f"{part}_difference_lo"], row[f"{part}_difference_hi"])
-        for row in shown
+        for row in selected
         if row.alpha == at
         for part in PARTS
     ]
     return shares(f"Against random at {at:.0%}, of the loss", dots, line=0.0)
+
+
+BENEFIT_HARM = Analysis(
+    "benefit-harm",
+    shows="Show captured benefit and incurred harm",
+    details=(
+        "Benefit captured and harm incurred against random, by cell and as means over cells, and the gap to "
+        "the oracle by sign."
+    ),
+    paper="benefit captured and harm incurred",
+    example="cells/braking-monocular cells/braking-oracle",
+    rows=rows,
+    kind=BenefitHarmRow,
+    tables=tables,
+    chart=chart,
+    takes=RESULTS,
+)

@@ -10,92 +10,86 @@ from statistics import median
 
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.judging.budgets import Measured, allowance
+from deepval.judging.budgets import LEVELS, Latency, Measured, allowance
 from deepval.judging.gaps import break_even
 from deepval.paper.analyses.judged import Charged, Units, figures, judged
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import (
+    AllocatorName,
+    BudgetColumns,
+    CellName,
+    column,
+    decimals,
+    declared_table,
+    shortest,
+    yes_no,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, plain
-from deepval.report.table import MISSING, Table, cost, lines_of, number, percent
-from deepval.results import UNITS, BudgetKey, BudgetRecord
+from deepval.report.table import MISSING, Table, cost, percent
+from deepval.results import UNITS, BudgetKey
 from deepval.tables.columns import positions
-from deepval.tables.scores import Scores, align, filled
+from deepval.tables.scores import Scores, align, fill_missing
 
 
 @dataclass(frozen=True)
-class BreakEvenRow(BudgetRecord):
-    """What one allocator may cost on one cell.
+class BreakEvenRow(BudgetColumns, AllocatorName, CellName):
+    """What one allocator may cost on one cell."""
 
-    Attributes:
-        cell: The cell.
-        allocator: The allocator.
-        kind: latency, energy or money.
-        alpha: The budget's share.
-        convention: What it counts.
-        accounting: cascade or skipping.
-        largest: Largest cost per input at which its ranking reaches random's gain; None where none does.
-        spans: All such costs: intervals (above, up to], the first with its 0.
-        cost: Its measured cost, None where there is no figure.
-        inside: Whether that is one of them; None without a figure.
-    """
-
-    cell: str
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    largest: float | None
-    spans: tuple[tuple[float, float], ...]
-    cost: float | None
-    inside: bool | None
+    largest: float | None = column(
+        "Largest cost per input at which its ranking reaches random's gain; None where none does",
+        "largest",
+        of_row=lambda row: cost(row.largest, row.convention),
+    )
+    spans: tuple[tuple[float, float], ...] = column(
+        "All such costs: intervals (above, up to], the first with its 0",
+        "costs that qualify",
+        of_row=lambda row: _intervals(row.spans, row.convention),
+    )
+    cost: float | None = column("Its measured cost; None where there is no figure", "measured", shortest)
+    inside: bool | None = column("Whether the measured cost is one of them; None without a figure", "inside", yes_no)
 
 
 @dataclass(frozen=True)
-class AffordableRow(BudgetRecord):
-    """What one allocator may cost, over cells.
+class AffordableRow(BudgetColumns, AllocatorName):
+    """What one allocator may cost, over cells."""
 
-    Attributes:
-        allocator: The allocator.
-        kind: latency, energy or money.
-        alpha: The budget's share.
-        convention: What it counts.
-        accounting: cascade or skipping.
-        cells: Number of cells.
-        never: Cells in which its ranking reaches random's gain at no cost at all, not even for free.
-        several: Cells in which the costs that qualify are more than one interval.
-        median: Median over all cells of the largest such cost, cells without any counted as the lowest; None where the
-            median falls on such a cell.
-        reaching_median: The same over the cells that have one.
-        lowest: Smallest of them.
-        highest: Largest.
-        cost: Median over cells of its measured cost.
-        priced: Cells in which that is known.
-        inside: Cells in which it is among the costs that qualify.
-        times: cost / median.
-    """
-
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    cells: int
-    never: int
-    several: int
-    median: float | None
-    reaching_median: float | None
-    lowest: float | None
-    highest: float | None
-    cost: float | None
-    priced: int
-    inside: int
-    times: float | None
+    cells: int = column("Number of cells", "cells")
+    never: int = column("Cells in which its ranking does not reach random's gain even for free", "never")
+    several: int = column("Cells in which the costs that qualify are more than one interval", "several")
+    median: float | None = column(
+        "Median over all cells of the largest such cost, cells without any counted as the lowest; None where it "
+        "falls on such a cell",
+        "median",
+        of_row=lambda row: cost(row.median, row.convention),
+    )
+    reaching_median: float | None = column("Median over the cells that have such a cost")
+    lowest: float | None = column(
+        "Smallest largest cost of any cell",
+        "range",
+        of_row=lambda row: (
+            MISSING
+            if row.lowest is None
+            else f"{cost(row.lowest, row.convention)} to {cost(row.highest, row.convention)}"
+        ),
+    )
+    highest: float | None = column("Largest of any cell")
+    cost: float | None = column("Median over cells of its measured cost", "measured", shortest)
+    priced: int = column("Cells with a measured cost")
+    inside: int = column(
+        "Cells in which the measured cost is among those that qualify",
+        "inside",
+        of_row=lambda row: (
+            f"{row.inside} of {row.priced}" + (f" ({percent(row.inside / row.priced, 0)})" if row.priced else "")
+        ),
+    )
+    times: float | None = column("cost / median", "times", decimals(1))
 
 
 def rows(
     cells: Mapping[str, BuiltCell],
     scores: Mapping[str, Mapping[str, Scored | Scores]],
-    budgets: Sequence[Measured],
+    budgets: Sequence[Measured] = tuple(Latency(alpha) for alpha in LEVELS),
     *,
     costs: Charged | None = None,
     units: Units = "test",
@@ -105,13 +99,13 @@ def rows(
 
     Args:
         cells: Cells by name.
-        scores: Per cell, what was scored on it: on all its inputs, or on those of the units.
+        scores: Per cell, scores of all its inputs or of those of the units.
         budgets: Latency, energy and money budgets.
         costs: Figures to use instead of each cell's own, for all or by name.
         units: Units whose inputs are ranked.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
-    found = []
+    records = []
     for name, cell in watch(list(cells.items()), "break-even"):
         table = judged(cell, units)
         charged = figures(name, cell, costs, "a break-even cost")
@@ -121,12 +115,12 @@ def rows(
             part = whole.keep(inside)
             if part.modes or part.kind == "diagnostic":
                 continue
-            values = filled(part, table, "error").values
+            values = fill_missing(part, table, "error").values
             for budget in budgets:
                 allowed = allowance(budget, table.modes, charged)
                 even = break_even(values, table.decision_values, allowed)
                 cost = charged.allocators.get(allocator, {}).get(budget.convention)
-                found.append(
+                records.append(
                     BreakEvenRow(
                         cell=name,
                         allocator=allocator,
@@ -137,15 +131,15 @@ def rows(
                         inside=None if cost is None else even.holds(cost),
                     )
                 )
-    return found
+    return records
 
 
 def over_cells(rows: Sequence[BreakEvenRow]) -> list[AffordableRow]:
-    """One row per budget and allocator, in the order in which they are met."""
-    met: dict[tuple[BudgetKey, str], list[BreakEvenRow]] = {}
+    """One row per budget and allocator, in order of appearance."""
+    members_by_key: dict[tuple[BudgetKey, str], list[BreakEvenRow]] = {}
     for row in rows:
-        met.setdefault((row.budget, row.allocator), []).append(row)
-    return [_over(budget, allocator, members) for (budget, allocator), members in met.items()]
+        members_by_key.setdefault((row.budget, row.allocator), []).append(row)
+    return [_over(budget, allocator, members) for (budget, allocator), members in members_by_key.items()]
 
 
 def _over(budget: BudgetKey, allocator: str, members: Sequence[BreakEvenRow]) -> AffordableRow:
@@ -170,58 +164,32 @@ def _over(budget: BudgetKey, allocator: str, members: Sequence[BreakEvenRow]) ->
     )
 
 
-def _median(known: Sequence[float], number: int) -> float | None:
-    """The median of `number` figures, those that are not known being the lowest."""
-    ordered = [None] * (number - len(known)) + sorted(known)
+def _median(numbers: Sequence[float], number: int) -> float | None:
+    """The median of `number` figures; unknown ones count as the lowest."""
+    ordered = [None] * (number - len(numbers)) + sorted(numbers)
     low, high = ordered[(number - 1) // 2], ordered[number // 2]
     return None if low is None or high is None else (low + high) / 2
 
 
 def table(rows: Sequence[BreakEvenRow]) -> Table:
     """The rows as a table."""
-    header = ("cell", "budget", "allocator", "costs that qualify", "largest", "measured", "inside")
-    texts = [
-        (
-            *(
-                row.cell,
-                row.budget.label,
-                row.allocator,
-                _set(row.spans, row.convention),
-                cost(row.largest, row.convention),
-            ),
-            MISSING if row.cost is None else f"{row.cost:g}",
-            MISSING if row.inside is None else "yes" if row.inside else "no",
-        )
-        for row in rows
-    ]
-    return Table("What a ranking may cost and still reach random's gain", header, lines_of(texts))
+    order = ("cell", "kind", "allocator", "spans", "largest", "cost", "inside")
+    return declared_table(BreakEvenRow, rows, "What a ranking may cost and still reach random's gain", order=order)
 
 
-def _set(spans: Sequence[tuple[float, float]], unit: str | None) -> str:
+def _intervals(spans: Sequence[tuple[float, float]], unit: str | None) -> str:
     parts = [f"{cost(low, unit)} to {cost(high, unit)}" for low, high in spans]
     return " and ".join(parts[:3]) + (f" and {len(parts) - 3} more" if len(parts) > 3 else "") or "none"
 
 
 def over_cells_table(rows: Sequence[AffordableRow]) -> Table:
     """The summary as a table."""
-    header = ("budget", "allocator", "cells", "never", "median", "range", "measured", "inside", "times", "several")
-    texts = [
-        (
-            *(row.budget.label, row.allocator, str(row.cells), str(row.never), cost(row.median, row.convention)),
-            MISSING
-            if row.lowest is None
-            else f"{cost(row.lowest, row.convention)} to {cost(row.highest, row.convention)}",
-            MISSING if row.cost is None else f"{row.cost:g}",
-            f"{row.inside} of {row.priced}" + (f" ({percent(row.inside / row.priced, 0)})" if row.priced else ""),
-            *(number(row.times, 1), str(row.several)),
-        )
-        for row in rows
-    ]
+    order = ("kind", "allocator", "cells", "never", "median", "lowest", "cost", "inside", "times", "several")
     notes = (
         "median: largest cost that qualifies, over all cells; cells where none does (never) are the lowest.",
         "times: measured cost over that median. several: cells in which the costs are more than one interval.",
     )
-    return Table("Break-even cost over cells", header, lines_of(texts), notes)
+    return declared_table(AffordableRow, rows, "Break-even cost over cells", notes=notes, order=order)
 
 
 def chart(rows: Sequence[BreakEvenRow]) -> Chart:
@@ -235,3 +203,24 @@ def chart(rows: Sequence[BreakEvenRow]) -> Chart:
         dots.append(Dot(label, "costs", row.cost))
     units = " or ".join(dict.fromkeys(UNITS[row.convention or ""] for row in rows))
     return plain(f"Cost per input ({units}), median and range over cells", dots, line=0.0)
+
+
+BREAK_EVEN = Analysis(
+    "break-even",
+    shows="Show what a ranking may cost per input",
+    details=(
+        "The costs per input at which a ranking still reaches random's gain, by cell; medians over cells, "
+        "and whether the measured cost is among them."
+    ),
+    paper="break-even overhead",
+    example="cells/braking-monocular --costs jetson-agx-xavier --alpha 0.2",
+    rows=rows,
+    kind=(BreakEvenRow, AffordableRow),
+    table=table,
+    chart=chart,
+    takes={"cells": "cells", "scores": "priced", "costs": "costs"},
+    judges=True,
+    over_cells=over_cells,
+    over_cells_table=over_cells_table,
+    summary_is_record=True,
+)

@@ -6,14 +6,27 @@ of overheads gives the median over cells; here it is that over the cells whose m
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from statistics import fmean, median
+from statistics import median
+from typing import Any
 
 from deepval.paper.analyses.judged import mode_costs
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import (
+    AllocatorName,
+    BudgetColumns,
+    CellName,
+    column,
+    declared_table,
+    feasible_share,
+    high,
+    low,
+    mean_of_all,
+    shortest,
+)
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.figures.gain_figures import Levels
-from deepval.report.table import Table, TableCell, interval, mark_of, number, percent
-from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Result, Row
+from deepval.report.table import Table, TableCell, mark_of, number, percent
+from deepval.results import HEADLINE, BudgetKey, Result, Row
 from deepval.tables.scores import REFERENCES
 
 SHOWN = ("random",)
@@ -21,81 +34,54 @@ SHOWN = ("random",)
 
 
 @dataclass(frozen=True)
-class ChargedRow(BudgetRecord):
-    """One allocator of a cell under one measured budget, beside the selection budget of the same share.
+class ChargedRow(BudgetColumns, AllocatorName, CellName):
+    """One allocator of a cell under one measured budget, beside the selection budget of the same share."""
 
-    Attributes:
-        cell: The cell.
-        allocator: The allocator.
-        kind: latency, energy or money.
-        alpha: The budget's share.
-        convention: What it counts.
-        accounting: cascade or skipping.
-        cheap_cost: Cost of the cheap mode per input.
-        full_cost: Cost of the full mode.
-        cost: What the allocator is charged per input; 0 for random.
-        share: Share of the inputs that it may escalate after paying for itself; None where it cannot run.
-        ndg: nDG under the measured budget, None where it cannot run.
-        ndg_lo: Lower bound of its interval.
-        ndg_hi: Upper bound.
-        verdict: Against random, under the measured budget: better, worse, unresolved or infeasible.
-        free_ndg: nDG under the selection budget, where the result has it.
-        free_verdict: The verdict there.
-        reason: Why something is None.
-    """
-
-    cell: str
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    cheap_cost: float | None
-    full_cost: float | None
-    cost: float
-    share: float | None
-    ndg: float | None
-    ndg_lo: float | None
-    ndg_hi: float | None
-    verdict: str | None
-    free_ndg: float | None
-    free_verdict: str | None
-    reason: str | None
+    cheap_cost: float | None = column("Cost of the cheap mode per input")
+    full_cost: float | None = column("Cost of the full mode per input")
+    cost: float = column("Cost of the allocator per input; 0 for random", "cost", shortest)
+    share: float | None = column(
+        "Share of the inputs that it may escalate after paying for itself; None where it cannot run",
+        "escalates",
+        of_row=lambda row: "inf." if row.verdict == "infeasible" else percent(row.share, 1),
+    )
+    ndg: float | None = column(
+        "nDG under the measured budget; None where it cannot run",
+        "nDG",
+        of_row=lambda row: TableCell(number(row.ndg), mark_of(row.verdict)),
+    )
+    ndg_lo: float | None = low(heading="nDG 95 %")
+    ndg_hi: float | None = high()
+    verdict: str | None = column(
+        "Verdict against random under the measured budget: better, worse, unresolved or infeasible"
+    )
+    free_ndg: float | None = column(
+        "nDG under the selection budget, where the result has it",
+        "nDG free",
+        of_row=lambda row: TableCell(number(row.free_ndg), mark_of(row.free_verdict)),
+    )
+    free_verdict: str | None = column("Verdict under the selection budget")
+    reason: str | None = column("Why something is None")
 
 
 @dataclass(frozen=True)
-class OverheadRow(BudgetRecord):
-    """One allocator under one measured budget, over the cells whose modes cost the same.
+class OverheadRow(BudgetColumns, AllocatorName):
+    """One allocator under one measured budget, over the cells whose modes cost the same."""
 
-    Attributes:
-        allocator: The allocator.
-        kind: latency, energy or money.
-        alpha: The budget's share.
-        convention: What it counts.
-        accounting: cascade or skipping.
-        cheap_cost: Cost of the cheap mode per input in these cells.
-        full_cost: Cost of the full mode.
-        cost: What the allocator is charged per input.
-        cells: Number of cells.
-        infeasible: Cells in which it cannot run.
-        share: Median over the other cells of the share of inputs that it may escalate.
-        better: Cells in which it beats random.
-        worse: Cells in which it loses to random.
-    """
-
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    cheap_cost: float | None
-    full_cost: float | None
-    cost: float
-    cells: int
-    infeasible: int
-    share: float | None
-    better: int
-    worse: int
+    cheap_cost: float | None = column(
+        "Cost of the cheap mode per input in these cells",
+        "modes cost",
+        of_row=lambda row: f"{row.cheap_cost:g}/{row.full_cost:g}",
+    )
+    full_cost: float | None = column("Cost of the full mode per input")
+    cost: float = column("Cost of the allocator per input", "cost", shortest)
+    cells: int = column("Number of cells", "cells")
+    infeasible: int = column("Cells in which it cannot run", "infeasible")
+    share: float | None = column(
+        "Median over the other cells of the share of inputs that it may escalate", "escalates", feasible_share
+    )
+    better: int = column("Cells in which it beats random", "better")
+    worse: int = column("Cells in which it loses to random", "worse")
 
 
 def rows(results: Mapping[str, Result]) -> list[ChargedRow]:
@@ -132,15 +118,15 @@ def _row(name: str, result: Result, row: Row) -> ChargedRow:
 
 
 def overheads(rows: Sequence[ChargedRow]) -> list[OverheadRow]:
-    """One row per budget, profile of costs and allocator, in the order in which they are met."""
-    met: dict[tuple[BudgetKey, str, float | None, float | None, float], list[ChargedRow]] = {}
+    """One row per budget, profile of costs and allocator, in order of appearance."""
+    members_by_key: dict[tuple[BudgetKey, str, float | None, float | None, float], list[ChargedRow]] = {}
     for row in rows:
-        met.setdefault((row.budget, row.allocator, row.cheap_cost, row.full_cost, row.cost), []).append(row)
-    found = []
-    for (budget, allocator, cheap, full, cost), members in met.items():
+        members_by_key.setdefault((row.budget, row.allocator, row.cheap_cost, row.full_cost, row.cost), []).append(row)
+    records = []
+    for (budget, allocator, cheap, full, cost), members in members_by_key.items():
         shares = [row.share for row in members if row.share is not None]
         verdicts = [row.verdict for row in members]
-        found.append(
+        records.append(
             OverheadRow(
                 allocator=allocator,
                 **budget.fields,
@@ -154,12 +140,12 @@ def overheads(rows: Sequence[ChargedRow]) -> list[OverheadRow]:
                 worse=verdicts.count("worse"),
             )
         )
-    return found
+    return records
 
 
 def levels(rows: Sequence[ChargedRow]) -> list[Levels]:
     """What the figure shows: of each cell, the cascade budgets of the first kind that is there."""
-    found = []
+    records = []
     kind = next((row.kind for row in rows), None)
     for cell in dict.fromkeys(row.cell for row in rows):
         own = [row for row in rows if row.cell == cell and row.kind == kind and row.accounting == "cascade"]
@@ -175,56 +161,41 @@ def levels(rows: Sequence[ChargedRow]) -> list[Levels]:
         }
         if curves and at is not None:
             label = next(row.budget.label for row in own if row.alpha == at)
-            found.append(Levels(cell, curves, pairs, label))
-    return found
+            records.append(Levels(cell, curves, pairs, label))
+    return records
+
+
+def figure(rows: Sequence[ChargedRow]) -> Any:
+    """The figure of nDG by level, free and charged."""
+    from deepval.report.figures.gain_figures import charged_levels
+
+    return charged_levels(levels(rows))
 
 
 def table(rows: Sequence[ChargedRow]) -> Table:
     """The rows as a table, a section for each cell and budget."""
-    header = ("cell", "budget", "allocator", "cost", "escalates", "nDG", "nDG 95 %", "nDG free")
-    sections = []
-    for (cell, label), members in groupby(rows, key=lambda row: (row.cell, row.budget.label)):
-        sections.append(
-            tuple(
-                (
-                    TableCell(cell if i == 0 else ""),
-                    TableCell(label if i == 0 else ""),
-                    TableCell(row.allocator),
-                    TableCell(f"{row.cost:g}"),
-                    TableCell("inf." if row.verdict == "infeasible" else percent(row.share, 1)),
-                    TableCell(number(row.ndg), mark_of(row.verdict)),
-                    TableCell(interval(row.ndg_lo, row.ndg_hi)),
-                    TableCell(number(row.free_ndg), mark_of(row.free_verdict)),
-                )
-                for i, row in enumerate(members)
-            )
-        )
     notes = ("escalates: after paying for itself; inf.: its own cost exceeds the budget. free: selection budget.",)
-    return Table("Allocators that pay for themselves, beside free ones", header, tuple(sections), notes)
+    return declared_table(
+        ChargedRow,
+        rows,
+        "Allocators that pay for themselves, beside free ones",
+        notes=notes,
+        order=("cell", "kind", "allocator", "cost", "share", "ndg", "ndg_lo", "free_ndg"),
+        group=("cell", "kind"),
+    )
 
 
 def overhead_table(rows: Sequence[OverheadRow]) -> Table:
     """The paper's table of overheads: a section for each budget."""
-    header = ("budget", "modes cost", "allocator", "cost", "escalates", "cells", "infeasible", "better", "worse")
-    sections = []
-    for label, members in groupby(rows, key=lambda row: row.budget.label):
-        sections.append(
-            tuple(
-                tuple(
-                    map(
-                        TableCell,
-                        (
-                            *(label if i == 0 else "", f"{row.cheap_cost:g}/{row.full_cost:g}", row.allocator),
-                            *(f"{row.cost:g}", percent(row.share, 1) if row.share is not None else "inf."),
-                            *map(str, (row.cells, row.infeasible, row.better, row.worse)),
-                        ),
-                    )
-                )
-                for i, row in enumerate(members)
-            )
-        )
     notes = ("escalates: median over cells whose modes cost the same. better, worse: cells, against random.",)
-    return Table("Share of inputs left after paying for oneself", header, tuple(sections), notes)
+    return declared_table(
+        OverheadRow,
+        rows,
+        "Share of inputs left after paying for oneself",
+        notes=notes,
+        order=("kind", "cheap_cost", "allocator", "cost", "share", "cells", "infeasible", "better", "worse"),
+        group=("kind",),
+    )
 
 
 def chart(rows: Sequence[ChargedRow]) -> Chart:
@@ -237,6 +208,24 @@ def chart(rows: Sequence[ChargedRow]) -> Chart:
         paid = [(free, charged) for free, charged in pairs if charged is not None]
         label = f"{name} ({len(paid)} of {len(pairs)} cells)"
         for series, values in (("free", [pair[0] for pair in paid]), ("charged", [pair[1] for pair in paid])):
-            dots.append(Dot(label, series, fmean(values) if values else None))
+            dots.append(Dot(label, series, mean_of_all(values)))
     at = " or ".join(dict.fromkeys(panel.budget for panel in panels))
     return plain(f"nDG at {at}, mean over the cells in which it can pay for itself", dots, line=0.0)
+
+
+BUDGETS = Analysis(
+    "budgets",
+    shows="Show allocators under measured budgets",
+    details="nDG by level under measured budgets beside free ones, and the share of inputs left to escalate.",
+    see="definitions.md#measured-budgets",
+    paper="measured budgets, overheads",
+    example="cells/braking-monocular --costs jetson-agx-xavier --figure budgets.pdf",
+    rows=rows,
+    kind=(ChargedRow, OverheadRow),
+    table=table,
+    chart=chart,
+    takes={"results": "charged"},
+    over_cells=overheads,
+    over_cells_table=overhead_table,
+    figure=figure,
+)

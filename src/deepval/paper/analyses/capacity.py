@@ -10,59 +10,53 @@ from dataclasses import dataclass
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
+from deepval.judging.budgets import LEVELS
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analyses.judged import Units, judged
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import CellName, column, count, declared_table, level, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, lines_of, percent
+from deepval.report.table import Table, percent
 from deepval.results import known
-
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
 
 
 @dataclass(frozen=True)
-class CapacityRow:
-    """One cell at one share.
+class CapacityRow(CellName):
+    """One cell at one share."""
 
-    Attributes:
-        cell: The cell.
-        alpha: Share of inputs that are escalated.
-        inputs: Number of inputs.
-        quota: k, how many are escalated.
-        not_harmed: Inputs with V >= 0.
-        coincide: Whether k of them are not harmed, so that the two oracles are one.
-        capacity_gain: Gain of the best choice of at most k inputs, in units of the loss.
-        quota_gain: Gain of the best choice of exactly k.
-        forced_share: What the quota loses, as a share of the all-cheap loss; None where that is not positive.
-    """
-
-    cell: str
-    alpha: float
-    inputs: int
-    quota: int
-    not_harmed: int
-    coincide: bool
-    capacity_gain: float
-    quota_gain: float
-    forced_share: float | None
+    alpha: float = column("Share of inputs that are escalated", "budget", level)
+    inputs: int = column("Number of inputs", "inputs", count)
+    quota: int = column("Number of inputs that are escalated, k", "quota", count)
+    not_harmed: int = column("Inputs with V >= 0", "not harmed", count)
+    coincide: bool = column(
+        "Whether k inputs are not harmed, so that quota and capacity have one oracle", "one oracle", yes_no
+    )
+    capacity_gain: float = column("Gain of the best choice of at most k inputs, in units of the loss")
+    quota_gain: float = column("Gain of the best choice of exactly k")
+    forced_share: float | None = column(
+        "Loss of the quota against the capacity, as a share of the all-cheap loss; None where that is not positive",
+        "forced harm",
+        percent,
+    )
 
 
 def rows(
     cells: Mapping[str, BuiltCell],
     *,
-    alphas: Sequence[float] = ALPHAS,
+    alphas: Sequence[float] = LEVELS,
     units: Units = "test",
     watch: Watch = unwatched,
 ) -> list[CapacityRow]:
     """One row per cell and share, over the inputs of the named units."""
-    found = []
+    records = []
     for name, cell in watch(list(cells.items()), "capacity"):
         table = judged(cell, units)
         values, loss = table.decision_values, table.cheap_loss
         for alpha in alphas:
             summary = table.summary(alpha)
             best, exact = oracle_gain(values, summary.quota), _exactly(values, summary.quota)
-            found.append(
+            records.append(
                 CapacityRow(
                     cell=name,
                     alpha=alpha,
@@ -77,7 +71,7 @@ def rows(
                     else 0.0,
                 )
             )
-    return found
+    return records
 
 
 def _exactly(values: np.ndarray, number: int) -> float:
@@ -87,21 +81,26 @@ def _exactly(values: np.ndarray, number: int) -> float:
 
 def table(rows: Sequence[CapacityRow]) -> Table:
     """The rows as a table."""
-    header = ("cell", "budget", "inputs", "quota", "not harmed", "one oracle", "forced harm")
-    texts = [
-        (
-            *(row.cell, percent(row.alpha, 0), f"{row.inputs:,}", f"{row.quota:,}", f"{row.not_harmed:,}"),
-            *("yes" if row.coincide else "no", percent(row.forced_share)),
-        )
-        for row in rows
-    ]
     apart = [f"{row.cell} at {percent(row.alpha, 0)}" for row in rows if not row.coincide]
-    told = f", not at {', '.join(apart)}" if apart else ""
-    note = f"Quota and capacity have one oracle in {len(rows) - len(apart)} of {len(rows)} rows{told}."
-    return Table("Whether a quota forces harm", header, lines_of(texts), (note,))
+    exceptions = f", not at {', '.join(apart)}" if apart else ""
+    note = f"Quota and capacity have one oracle in {len(rows) - len(apart)} of {len(rows)} rows{exceptions}."
+    return declared_table(CapacityRow, rows, "Whether a quota forces harm", notes=(note,))
 
 
 def chart(rows: Sequence[CapacityRow]) -> Chart:
     """What a quota loses to a capacity in each cell, by budget."""
     dots = (Dot(row.cell, percent(row.alpha, 0), row.forced_share) for row in rows)
     return shares("Harm that the quota forces, share of the all-cheap loss", dots, line=0.0)
+
+
+CAPACITY = Analysis(
+    "capacity",
+    shows="Show whether a quota forces harm",
+    details="Whether enough inputs are not harmed for a quota and a capacity to have the same oracle.",
+    paper="quota and capacity",
+    example="cells/braking-monocular",
+    rows=rows,
+    kind=CapacityRow,
+    table=table,
+    chart=chart,
+)

@@ -5,92 +5,81 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deepval.cells.folder import BuiltCell
-from deepval.paper.analyses.judged import Units, judged, place
+from deepval.paper.analyses.judged import Units, cell_columns, judged
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import CellColumns, column, declared_table, share, shortest
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, lines_of, number, percent
+from deepval.report.table import Table, number
 from deepval.tables.terms import align, composition
 
 
 @dataclass(frozen=True)
-class CompositionRow:
-    """One loss term's part of the benefit and of the harm of escalating every input.
+class CompositionRow(CellColumns):
+    """One loss term's part of the benefit and of the harm of escalating every input."""
 
-    Attributes:
-        cell: The cell.
-        cheap: Its cheap mode.
-        full: Its full mode.
-        geometry: How detections become objects.
-        system: The downstream system.
-        term: The loss term.
-        weight: Its weight.
-        benefit: Its weighted decrease, summed over helped inputs; below 0 where it rises there.
-        benefit_share: Its share of the total benefit; None where there is none.
-        harm: Its weighted increase, summed over harmed inputs.
-        harm_share: Its share of the total harm; None where there is none.
-    """
-
-    cell: str
-    cheap: str
-    full: str
-    geometry: str
-    system: str
-    term: str
-    weight: float
-    benefit: float
-    benefit_share: float | None
-    harm: float
-    harm_share: float | None
+    term: str = column("The loss term", "term")
+    weight: float = column("Its weight", "weight", shortest)
+    benefit: float = column(
+        "Its weighted decrease, summed over helped inputs; negative where it rises there", "benefit", number
+    )
+    benefit_share: float | None = column(
+        "Its share of the total benefit; None without any benefit", "of benefit", share
+    )
+    harm: float = column("Its weighted increase, summed over harmed inputs", "harm", number)
+    harm_share: float | None = column("Its share of the total harm; None without any harm", "of harm", share)
 
 
 def rows(cells: Mapping[str, BuiltCell], *, units: Units = "all", watch: Watch = unwatched) -> list[CompositionRow]:
     """One row per cell and loss term; the terms of a cell add up to its benefit and its harm."""
-    found = []
+    records = []
     for name, cell in watch(list(cells.items()), "composition"):
         table = judged(cell, units)
         terms = align(table, cell.terms)
         parts = composition(table.decision_values, terms)
         benefit, harm = math.fsum(parts.benefit.values()), math.fsum(parts.harm.values())
         for term, weight in terms.weights.items():
-            good, bad = parts.benefit[term], parts.harm[term]
-            found.append(
+            benefit_part, harm_part = parts.benefit[term], parts.harm[term]
+            records.append(
                 CompositionRow(
                     cell=name,
-                    **place(cell),
+                    **cell_columns(cell),
                     term=term,
                     weight=weight,
-                    benefit=good,
-                    benefit_share=good / benefit if benefit > 0 else None,
-                    harm=bad,
-                    harm_share=bad / harm if harm > 0 else None,
+                    benefit=benefit_part,
+                    benefit_share=benefit_part / benefit if benefit > 0 else None,
+                    harm=harm_part,
+                    harm_share=harm_part / harm if harm > 0 else None,
                 )
             )
-    return found
+    return records
 
 
 def table(rows: Sequence[CompositionRow]) -> Table:
     """The rows as a table."""
-    header = ("cell", "term", "weight", "benefit", "of benefit", "harm", "of harm")
-    texts = [
-        (
-            row.cell,
-            row.term,
-            f"{row.weight:g}",
-            number(row.benefit),
-            percent(row.benefit_share, 1),
-            number(row.harm),
-            percent(row.harm_share, 1),
-        )
-        for row in rows
-    ]
-    return Table("Benefit and harm by loss term", header, lines_of(texts))
+    order = ("cell", "term", "weight", "benefit", "benefit_share", "harm", "harm_share")
+    return declared_table(CompositionRow, rows, "Benefit and harm by loss term", order=order)
 
 
 def chart(rows: Sequence[CompositionRow]) -> Chart:
     """Each term's share of the harm and of the benefit, by cell."""
     dots = [
-        Dot(f"{row.cell}: {row.term}", what, share)
+        Dot(f"{row.cell}: {row.term}", series, part)
         for row in rows
-        for what, share in (("of the harm", row.harm_share), ("of the benefit", row.benefit_share))
+        for series, part in (("of the harm", row.harm_share), ("of the benefit", row.benefit_share))
     ]
     return shares("Share of the term", dots, line=0.0)
+
+
+COMPOSITION = Analysis(
+    "composition",
+    shows="Split benefit and harm by loss term",
+    details="Total benefit and total harm of each loss term.",
+    paper="harm composition",
+    example="cells/braking-monocular",
+    rows=rows,
+    kind=CompositionRow,
+    table=table,
+    chart=chart,
+    by="cell",
+)

@@ -3,45 +3,39 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.paper.analysis import RESULTS, Analysis
+from deepval.paper.columns import AllocatorName, CellName, column, decimals, declared_table, level, or_nothing, share
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, lines_of, number, percent
+from deepval.report.table import Table, number
 from deepval.results import Result
 
 
 @dataclass(frozen=True)
-class ConcentrationRow:
-    """One allocator of a cell at the headline budget, with and without single units.
+class ConcentrationRow(AllocatorName, CellName):
+    """One allocator of a cell at the headline budget, with and without single units."""
 
-    Attributes:
-        cell: The cell.
-        allocator: The allocator.
-        alpha: Share of inputs that may be escalated.
-        effective_units: 1 / sum of squared shares of the benefit; None without any benefit.
-        top_unit: Unit that holds most of the oracle's gain; None where the oracle gains nothing.
-        top_share: Its share of the oracle's gain.
-        gain: Realised gain over all units, in units of the loss.
-        gain_elsewhere: The part of it that is realised in the other units, under the same allocation.
-        ndg: The nDG.
-        ndg_without_lo: Smallest nDG when any one unit is left out and the rest is ranked anew.
-        ndg_without_unit: The unit whose absence gives it.
-    """
-
-    cell: str
-    allocator: str
-    alpha: float
-    effective_units: float | None
-    top_unit: str | None
-    top_share: float | None
-    gain: float
-    gain_elsewhere: float
-    ndg: float | None
-    ndg_without_lo: float | None
-    ndg_without_unit: str | None
+    alpha: float = column("Share of inputs that may be escalated", "budget", level)
+    effective_units: float | None = column(
+        "1 / sum of squared shares of the benefit; None without any benefit", "effective units", decimals(1)
+    )
+    top_unit: str | None = column(
+        "Unit with the largest part of the oracle's gain; None where the oracle gains nothing", "top unit", or_nothing
+    )
+    top_share: float | None = column("Its share of the oracle's gain", "of the prize", share)
+    gain: float = column("Realised gain over all units, in units of the loss", "gain", decimals(1))
+    gain_elsewhere: float = column(
+        "Part of the gain that the same allocation realises in the other units", "elsewhere", decimals(1)
+    )
+    ndg: float | None = column("nDG over all units", "nDG", number)
+    ndg_without_lo: float | None = column(
+        "Smallest nDG when any one unit is left out and the rest is ranked anew", "least nDG", number
+    )
+    ndg_without_unit: str | None = column("The unit that is left out there", "without", or_nothing)
 
 
 def rows(results: Mapping[str, Result]) -> list[ConcentrationRow]:
     """One row per cell and allocator; none of a cell with more units than a result lists."""
-    found = []
+    records = []
     for name, result in results.items():
         if not result.units:
             continue
@@ -52,7 +46,7 @@ def rows(results: Mapping[str, Result]) -> list[ConcentrationRow]:
         for allocator in result.units[0].gains:
             row = next(r for r in result.rows if (r.allocator, r.kind, r.alpha) == (allocator, kind, alpha))
             gain = sum(unit.gains[allocator] for unit in result.units)
-            found.append(
+            records.append(
                 ConcentrationRow(
                     cell=name,
                     allocator=allocator,
@@ -67,33 +61,13 @@ def rows(results: Mapping[str, Result]) -> list[ConcentrationRow]:
                     ndg_without_unit=row.ndg_without_unit,
                 )
             )
-    return found
+    return records
 
 
 def table(rows: Sequence[ConcentrationRow]) -> Table:
     """The rows as a table."""
-    header = (
-        *("cell", "allocator", "budget", "effective units", "top unit", "of the prize", "gain", "elsewhere", "nDG"),
-        *("least nDG", "without"),
-    )
-    texts = [
-        (
-            row.cell,
-            row.allocator,
-            percent(row.alpha, 0),
-            number(row.effective_units, 1),
-            row.top_unit or "",
-            percent(row.top_share, 1),
-            number(row.gain, 1),
-            number(row.gain_elsewhere, 1),
-            number(row.ndg),
-            number(row.ndg_without_lo),
-            row.ndg_without_unit or "",
-        )
-        for row in rows
-    ]
     notes = ("elsewhere: realised outside the top unit by the same allocation; least nDG: any one unit left out.",)
-    return Table("What hangs on one unit", header, lines_of(texts), notes)
+    return declared_table(ConcentrationRow, rows, "What hangs on one unit", notes=notes)
 
 
 def chart(rows: Sequence[ConcentrationRow]) -> Chart:
@@ -104,3 +78,20 @@ def chart(rows: Sequence[ConcentrationRow]) -> Chart:
         for what, value in (("all units", row.ndg), ("least with one left out", row.ndg_without_lo))
     ]
     return plain("nDG", dots, line=0.0)
+
+
+CONCENTRATION = Analysis(
+    "concentration",
+    shows="Show how much depends on one unit",
+    details=(
+        "The unit with the largest share of the possible gain, the gain realised elsewhere, and the least "
+        "nDG with any one unit left out."
+    ),
+    paper="leave-one-out, concentration audit",
+    example="cells/braking-monocular",
+    rows=rows,
+    kind=ConcentrationRow,
+    table=table,
+    chart=chart,
+    takes=RESULTS,
+)

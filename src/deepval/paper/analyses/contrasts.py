@@ -10,62 +10,43 @@ from dataclasses import dataclass
 from deepval.cells.label_fits import recipe_and_label, taught
 from deepval.errors import InputError
 from deepval.judging.over_cells import PooledComparison, compared_over, together
+from deepval.paper.columns import BudgetColumns, column, declared_table, high, low, share
 from deepval.report.charts import Chart, Dot, at_headline, shares
-from deepval.report.table import Table, TableCell, interval, lines_of, number, percent
-from deepval.results import BudgetRecord, Result
+from deepval.report.table import Table, TableCell, interval, number, percent
+from deepval.results import Result
 
 ALL = "all cells"
 
 
 @dataclass(frozen=True)
-class Contrast(BudgetRecord):
-    """One recipe fitted on one label against the same fitted on another, in one cell or as the mean over cells.
+class LabelColumns:
+    """A recipe fitted on two labels, and the cells that a row is over."""
 
-    Attributes:
-        recipe: The recipe.
-        label: The label in question.
-        against: The label that it is compared with.
-        cell: The cell, or `all cells` for the equal-weight mean.
-        cells: How many cells the row is over.
-        kind: selection, latency or energy.
-        alpha: The budget's share.
-        convention: What a measured budget counts.
-        accounting: cascade or skipping under a measured budget.
-        difference: (gain with label - gain with against) / all-cheap loss.
-        lo: Lower bound of its paired interval, every draw kept.
-        hi: Upper bound.
-        ndg_difference: The same in nDG.
-        ndg_lo: Lower bound of its interval over draws whose prize every cell keeps.
-        ndg_hi: Upper bound.
-        verdict: better, worse or unresolved: label against the other, by the difference.
-        versus_random: Verdict of the recipe on the label against random; None of a mean.
-        against_versus_random: The same of the other label.
-        draws: Number of draws.
-        dropped: Draws that could not be compared.
-        reason: Why something is None.
-    """
+    recipe: str = column("The recipe", "recipe")
+    label: str = column("The label in question", "label")
+    against: str = column("The label that it is compared with", "less")
+    cell: str = column("The cell, or `all cells` for the equal-weight mean", "cell")
+    cells: int = column("Number of cells that the row is over")
 
-    recipe: str
-    label: str
-    against: str
-    cell: str
-    cells: int
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    difference: float | None
-    lo: float | None
-    hi: float | None
-    ndg_difference: float | None
-    ndg_lo: float | None
-    ndg_hi: float | None
-    verdict: str | None
-    versus_random: str | None
-    against_versus_random: str | None
-    draws: int
-    dropped: int
-    reason: str | None
+
+@dataclass(frozen=True)
+class Contrast(BudgetColumns, LabelColumns):
+    """One recipe fitted on one label against the same fitted on another, in one cell or as the mean over cells."""
+
+    difference: float | None = column("(gain with label - gain with against) / all-cheap loss", "gain", share)
+    lo: float | None = low("Lower end of its paired 95 % interval over all draws", "95 %", share)
+    hi: float | None = high()
+    ndg_difference: float | None = column("The same difference in nDG", "nDG", number)
+    ndg_lo: float | None = low(
+        "Lower end of its 95 % interval; draws in which some cell has a small prize are left out", "nDG 95 %"
+    )
+    ndg_hi: float | None = high()
+    verdict: str | None = column("better, worse or unresolved: label against the other, by the difference")
+    versus_random: str | None = column("Verdict of the recipe on the label against random; None of a mean")
+    against_versus_random: str | None = column("Verdict of the recipe on the other label against random")
+    draws: int = column("Number of draws")
+    dropped: int = column("Draws that cannot be compared")
+    reason: str | None = column("Why something is None")
 
 
 def contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]) -> list[Contrast]:
@@ -75,41 +56,41 @@ def contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]) -
         results: Results by cell, with samples. Cells with the same units need the same draws.
         pairs: Label and the label that it is compared with.
     """
-    held = together(results)
+    bases = together(results)
     verdicts = {
         cell: {(row.allocator, row.budget): row.verdict for row in result.rows} for cell, result in results.items()
     }
     named = {cell: {name for name, _ in known} for cell, known in verdicts.items()}
     every = dict.fromkeys(name for result in results.values() for name in (row.allocator for row in result.rows))
-    recipes = dict.fromkeys(told[0] for name in every if (told := recipe_and_label(name)) is not None)
-    found = []
+    recipes = dict.fromkeys(pair[0] for name in every if (pair := recipe_and_label(name)) is not None)
+    records = []
     for recipe in recipes:
         for label, against in pairs:
             one, other = taught(recipe, label), taught(recipe, against)
-            inside = {cell: item for cell, item in held.items() if {one, other} <= named[cell]}
+            inside = {cell: item for cell, item in bases.items() if {one, other} <= named[cell]}
             if not inside:
                 continue
             alone = {cell: compared_over({cell: item}, one, other) for cell, item in inside.items()}
             for mean in compared_over(inside, one, other):
-                place = (recipe, label, against)
-                found.append(_contrast(mean, place, ALL, (None, None)))
+                labels = (recipe, label, against)
+                records.append(_contrast(mean, labels, ALL, (None, None)))
                 for cell, rows in alone.items():
                     own = next(row for row in rows if row.budget == mean.budget)
                     both = verdicts[cell][one, own.budget], verdicts[cell][other, own.budget]
-                    found.append(_contrast(own, place, cell, both))
-    if not found:
-        wanted = ", ".join(dict.fromkeys(name for pair in pairs for name in pair))
+                    records.append(_contrast(own, labels, cell, both))
+    if not records:
+        names = ", ".join(dict.fromkeys(name for pair in pairs for name in pair))
         raise InputError(
             f"Labels are compared in results that judge a recipe on two of them, named 'RECIPE on LABEL'; none of "
-            f"{', '.join(results)} has two of {wanted}."
+            f"{', '.join(results)} has two of {names}."
         )
-    return found
+    return records
 
 
 def _contrast(
-    row: PooledComparison, place: tuple[str, str, str], cell: str, verdicts: tuple[str | None, str | None]
+    row: PooledComparison, labels: tuple[str, str, str], cell: str, verdicts: tuple[str | None, str | None]
 ) -> Contrast:
-    recipe, label, against = place
+    recipe, label, against = labels
     return Contrast(
         recipe=recipe,
         label=label,
@@ -149,49 +130,38 @@ def pooled_table(title: str, rows: Sequence[Contrast], notes: Sequence[str] = ()
     for row in rows:
         if row.cell != ALL:
             continue
-        place = f"{row.label} less {row.against}", row.budget.label
-        lines = sections.setdefault(place, [])
-        first = ("", "") if lines else place
+        key = f"{row.label} less {row.against}", row.budget.label
+        lines = sections.setdefault(key, [])
+        first = ("", "") if lines else key
         ahead, behind = counts[row.recipe, row.label, row.against, row.budget]
         mark = row.verdict if row.verdict in ("better", "worse") else ""
         texts = (number(row.ndg_difference), interval(row.ndg_lo, row.ndg_hi))
         lines.append(
             (
                 *map(TableCell, (*first, row.recipe, f"{ahead}, {behind} of {row.cells}")),
-                TableCell(_tenths(row.difference), mark),
-                TableCell(interval(row.lo, row.hi, _tenths)),
+                TableCell(share(row.difference), mark),
+                TableCell(interval(row.lo, row.hi, share)),
                 *map(TableCell, texts),
             )
         )
-    told = (
+    sentences = (
         "gain, nDG: with the label less with the other, mean over cells; gain as a share of the all-cheap loss. cells: "
         "those in which the paired interval of the gain lies above 0, and below, of all.",
         *notes,
     )
-    return Table(title, header, tuple(map(tuple, sections.values())), told)
-
-
-def _tenths(share: float | None) -> str:
-    return percent(share, 1)
+    return Table(title, header, tuple(map(tuple, sections.values())), sentences)
 
 
 def cell_table(title: str, rows: Sequence[Contrast]) -> Table:
     """The rows of single cells."""
-    header = ("cell", "budget", "recipe", "label", "less", "gain", "95 %", "nDG", "nDG 95 %")
-    texts = [
-        (
-            *(row.cell, row.budget.label, row.recipe, row.label, row.against),
-            *(_tenths(row.difference), interval(row.lo, row.hi, _tenths)),
-            *(number(row.ndg_difference), interval(row.ndg_lo, row.ndg_hi)),
-        )
-        for row in sorted(single(rows), key=lambda row: row.cell)
-    ]
-    return Table(title, header, lines_of(texts))
+    alone = sorted(single(rows), key=lambda row: row.cell)
+    order = ("cell", "kind", "recipe", "label", "against", "difference", "lo", "ndg_difference", "ndg_lo")
+    return declared_table(Contrast, alone, title, order=order)
 
 
 def pooled_chart(rows: Sequence[Contrast]) -> Chart:
     """Differences of gain as means over cells at the headline budget: a row per pair of labels, a series per recipe."""
     at = at_headline([row for row in rows if row.cell == ALL])
     dots = (Dot(f"{row.label} less {row.against}", row.recipe, row.difference, row.lo, row.hi) for row in at)
-    told = " or ".join(dict.fromkeys(percent(row.alpha, 0) for row in at))
-    return shares(f"Difference in gain share at {told}", dots, line=0.0)
+    words = " or ".join(dict.fromkeys(percent(row.alpha, 0) for row in at))
+    return shares(f"Difference in gain share at {words}", dots, line=0.0)

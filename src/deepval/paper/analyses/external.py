@@ -1,7 +1,7 @@
 """Cells of published planners -> the external track: five losses each, the planners' agreement, and viability.
 
 docs/definitions.md, External track. All five losses are recombined from the terms of one plan, so the cells of a
-planner that differ in nothing but the weights of the loss tell the same, and one of them is enough.
+planner that differ only in the weights of the loss give the same rows, and one of them is enough.
 """
 
 import math
@@ -19,8 +19,10 @@ from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of
 from deepval.judging.agreement import affected, pair_counts, sign_disagreement, spearman
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import CellName, Form, column, decimals, declared_table, share
 from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, TableCell, number, percent
+from deepval.report.table import Table, number, percent
 from deepval.systems import SYSTEMS
 from deepval.systems.driving import TRIVIAL, Driving
 from deepval.tables.terms import align, weighted_loss
@@ -33,6 +35,7 @@ LOSSES = ("collision", "clearance shortfall", "deviation", *WEIGHED)
 TOLERANCE = Driving.tolerance
 ALPHA = 0.2
 NO_SPLIT = "no split: all units"
+UNDEFINED = "undefined"
 
 
 def loss_named(name: str, terms: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -78,96 +81,96 @@ class PlannerCell:
     @property
     def setting(self) -> str:
         """A hash of all that it shares with the cells of another planner: data set, modes and placing."""
-        return digest_of({part: told for part, told in self.spec.key.items() if part != "system"})
+        return digest_of({part: value for part, value in self.spec.key.items() if part != "system"})
 
     @property
     def key(self) -> tuple[str, str]:
-        """What tells apart cells that differ in more than the weights of the loss."""
+        """What distinguishes cells that differ in more than the weights of the loss."""
         constants = dict(self.spec.definition["system"]["constants"] or {})
         plans = {name: value for name, value in constants.items() if name not in Driving.loss_fields}
         return self.setting, digest_of({"planner": self.planner, "constants": plans})
 
 
+def _or_undefined(form: Form) -> Form:
+    return lambda value: UNDEFINED if value is None else form(value)
+
+
 @dataclass(frozen=True)
-class LossRow:
-    """What escalation does under one loss: a row of the paper's table. None: undefined.
+class LossRow(CellName):
+    """What escalation does under one loss: a row of the paper's table. None: undefined."""
 
-    Attributes:
-        cell: The cell.
-        planner: The planner.
-        dataset: The data set.
-        modes: The modes, cheap first.
-        thresholds: From which score on each mode's detections are used.
-        geometry: How detections become what the planner observes.
-        judged_on: Which units the row is over.
-        units: Number of units.
-        inputs: Number of states.
-        loss: The loss.
-        affected: States whose loss changes by more than 1e-9.
-        harmed: Share of those that get worse.
-        harm_ratio: Total harm over total benefit.
-        cheap_loss: Total loss of the cheap mode.
-        all_full: Share of it that escalating everything removes.
-        oracle_20: Share that the oracle removes at 20 %.
-    """
-
-    cell: str
-    planner: str
-    dataset: str
-    modes: tuple[str, ...]
-    thresholds: tuple[float | None, ...]
-    geometry: str
-    judged_on: str
-    units: int
-    inputs: int
-    loss: str
-    affected: int
-    harmed: float | None
-    harm_ratio: float | None
-    cheap_loss: float
-    all_full: float | None
-    oracle_20: float | None
+    planner: str = column("The planner")
+    dataset: str = column("The data set")
+    modes: tuple[str, ...] = column("The modes, cheap first")
+    thresholds: tuple[float | None, ...] = column("Lowest score of a detection of each mode that is used")
+    geometry: str = column("How detections become observations of the planner")
+    judged_on: str = column("The units that the row is over")
+    units: int = column("Number of units")
+    inputs: int = column("Number of states")
+    loss: str = column("The loss", "loss")
+    affected: int = column(
+        "States whose loss changes by more than 1e-9",
+        "affected",
+        of_row=lambda row: f"{row.affected} of {row.inputs}",
+    )
+    harmed: float | None = column("Share of the affected states whose loss rises", "harmed", _or_undefined(share))
+    harm_ratio: float | None = column("Total harm over total benefit", "harm ratio", _or_undefined(number))
+    cheap_loss: float = column("Total loss of the cheap mode", "cheap loss", decimals(2))
+    all_full: float | None = column(
+        "Share of it that escalating everything removes",
+        "all-full / Oracle@20",
+        of_row=lambda row: (
+            UNDEFINED
+            if None in (row.all_full, row.oracle_20)
+            else f"{percent(row.all_full)} / {percent(row.oracle_20)}"
+        ),
+    )
+    oracle_20: float | None = column("Share of it that the oracle removes at 20 %")
 
 
 @dataclass(frozen=True)
 class AgreementRow:
-    """How far two planners agree on the same states, over those that both are affected on. None: undefined.
+    """How far two planners agree on the same states, over those on which both are affected. None: undefined."""
 
-    Attributes:
-        first: Cell of the one planner.
-        second: Cell of the other.
-        loss: The loss.
-        affected: States that each is affected on.
-        both: States that both are affected on.
-        spearman: Rank correlation of their decision values.
-        gamma: Goodman-Kruskal gamma.
-        ordered_differently: Of the pairs that both rank strictly, the share ranked in opposite order.
-        opposite: States of opposite sign.
-        sign_disagreement: Their share.
-    """
-
-    first: str
-    second: str
-    loss: str
-    affected: tuple[int, int]
-    both: int
-    spearman: float | None
-    gamma: float | None
-    ordered_differently: float | None
-    opposite: int
-    sign_disagreement: float | None
+    first: str = column("Cell of one planner", "cells", of_row=lambda row: f"{row.first}, {row.second}")
+    second: str = column("Cell of the other planner")
+    loss: str = column("The loss", "loss")
+    affected: tuple[int, int] = column(
+        "States on which each is affected", "affected", lambda numbers: f"{numbers[0]}, {numbers[1]}"
+    )
+    both: int = column("States on which both are affected", "both")
+    spearman: float | None = column("Rank correlation of their decision values", "Spearman", _or_undefined(decimals(2)))
+    gamma: float | None = column("Goodman-Kruskal gamma", "gamma", _or_undefined(decimals(2)))
+    ordered_differently: float | None = column(
+        "Share ranked in opposite order, of the pairs that both rank strictly",
+        "ordered differently",
+        _or_undefined(decimals(2)),
+    )
+    opposite: int = column(
+        "States of opposite sign",
+        "opposite signs",
+        of_row=lambda row: UNDEFINED if row.sign_disagreement is None else f"{row.opposite} of {row.both}",
+    )
+    sign_disagreement: float | None = column("Their share")
 
 
 @dataclass(frozen=True)
-class ViabilityRow:
-    """Mean loss of each mode beside that of constant velocity, which a viable mode beats."""
+class ViabilityRow(CellName):
+    """Mean loss of each mode beside that of constant velocity; a viable mode loses less."""
 
-    cell: str
-    planner: str
-    loss: str
-    mean_loss: dict[str, float]
-    constant_velocity: float
-    viable: dict[str, bool]
+    planner: str = column("The planner")
+    loss: str = column("The loss", "loss")
+    mean_loss: Mapping[str, float] = column(
+        "Mean loss by mode",
+        "mean loss",
+        lambda means: ", ".join(f"{mode} {number(mean)}" for mode, mean in means.items()),
+    )
+    constant_velocity: float = column("Mean loss of constant velocity", "constant velocity", number)
+    viable: Mapping[str, bool] = column(
+        "Whether each mode is viable",
+        "viable",
+        lambda viable: ", ".join(mode for mode, better in viable.items() if better) or "no mode",
+    )
 
 
 @dataclass(frozen=True)
@@ -252,21 +255,25 @@ def viability_row(cell: PlannerCell, loss: str) -> ViabilityRow:
     return ViabilityRow(cell.name, cell.planner, loss, means, trivial, viable)
 
 
-def planner_cell(given: BuiltCell | Cell, name: str | None = None) -> PlannerCell:
+def planner_cell(cell: BuiltCell | Cell, name: str | None = None) -> PlannerCell:
     """A cell's folder as read, or a cell in memory, as this analysis takes it; an error where no planner drives."""
-    if isinstance(given, Cell):
-        called, terms, kept = given.id, dict(given.outcomes.terms), given.told
+    if isinstance(cell, Cell):
+        label, terms, stored = cell.id, dict(cell.outcomes.terms), cell.told
     else:
-        called, terms = str(given.folder), dict(align(given.table, given.terms).parts)
-        kept = given.evidence.kept
-    called = name or called
+        label, terms = str(cell.folder), dict(align(cell.table, cell.terms).parts)
+        stored = cell.evidence.columns
+    label = name or label
     if set(terms) != set(PARTS):
         raise InputError(
-            f"{called}: must be a cell of a published planner, whose loss has the terms {', '.join(PARTS)}; this one "
+            f"{label}: must be a cell of a published planner, whose loss has the terms {', '.join(PARTS)}; this one "
             f"has {', '.join(terms)}: build one with --system pdm-closed-safety or idm-safety."
         )
-    trivial = {part: kept[f"{TRIVIAL}{part}"] for part in PARTS if f"{TRIVIAL}{part}" in kept}
-    return PlannerCell(called, given.spec, given.table, terms, trivial)
+    trivial = {part: stored[f"{TRIVIAL}{part}"] for part in PARTS if f"{TRIVIAL}{part}" in stored}
+    return PlannerCell(label, cell.spec, cell.table, terms, trivial)
+
+
+def _is_planner(cell: BuiltCell) -> bool:
+    return isinstance(cell.spec.rule, Driving)
 
 
 def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> ExternalTrack:
@@ -282,9 +289,6 @@ def _known(figure: Any) -> float | None:
     return None if math.isnan(figure) else float(figure)
 
 
-UNDEFINED = "undefined"
-
-
 def external_tables(found: ExternalTrack) -> list[Table]:
     """One table for losses, one for agreement where planners can be compared, one for viability."""
     tables = [_losses(found.losses), _agreement(found.agreement), _viability(found.viability)]
@@ -293,20 +297,13 @@ def external_tables(found: ExternalTrack) -> list[Table]:
 
 def _losses(rows: Sequence[LossRow]) -> Table:
     cells = [next(group) for _, group in groupby(rows, key=lambda row: row.cell)]
-    header = ("cell", "loss", "affected", "harmed", "harm ratio", "all-full / Oracle@20", "cheap loss")
-    return Table("Published planners: what escalation does", header, _sections(rows, _loss_texts), _told(cells))
+    title = "Published planners: what escalation does"
+    order = ("cell", "loss", "affected", "harmed", "harm_ratio", "all_full", "cheap_loss")
+    return declared_table(LossRow, rows, title, notes=_descriptions(cells), order=order, group=("cell",))
 
 
-def _loss_texts(row: LossRow) -> tuple[str, ...]:
-    harmed = UNDEFINED if row.harmed is None else percent(row.harmed, 1)
-    ratio = UNDEFINED if row.harm_ratio is None else number(row.harm_ratio)
-    shares = (row.all_full, row.oracle_20)
-    gains = UNDEFINED if None in shares else " / ".join(percent(share) for share in shares)
-    return row.cell, row.loss, f"{row.affected} of {row.inputs}", harmed, ratio, gains, number(row.cheap_loss, 2)
-
-
-def _told(cells: Iterable[LossRow]) -> tuple[str, ...]:
-    """What each cell is and which units it is judged on."""
+def _descriptions(cells: Iterable[LossRow]) -> tuple[str, ...]:
+    """Each cell in words, with the units that it is judged on."""
     return tuple(
         f"{row.cell}: {row.planner} on {row.dataset}, {_modes(row)}, {row.geometry}; {row.judged_on} ({row.units})."
         for row in cells
@@ -319,35 +316,27 @@ def _modes(row: LossRow) -> str:
 
 
 def _agreement(rows: Sequence[AgreementRow]) -> Table:
-    header = ("cells", "loss", "affected", "both", "Spearman", "gamma", "ordered differently", "opposite signs")
     note = "Over the states on which both planners are affected; undefined where too few are ranked."
-    return Table("Agreement of planners", header, _sections(rows, _agreement_texts), (note,))
-
-
-def _agreement_texts(row: AgreementRow) -> tuple[str, ...]:
-    figures = (row.spearman, row.gamma, row.ordered_differently)
-    opposite = UNDEFINED if row.sign_disagreement is None else f"{row.opposite} of {row.both}"
-    texts = [UNDEFINED if figure is None else number(figure, 2) for figure in figures]
-    both = f"{row.affected[0]}, {row.affected[1]}"
-    return f"{row.first}, {row.second}", row.loss, both, str(row.both), *texts, opposite
+    return declared_table(AgreementRow, rows, "Agreement of planners", notes=(note,), group=("first",))
 
 
 def _viability(rows: Sequence[ViabilityRow]) -> Table:
-    header = ("cell", "loss", "mean loss", "constant velocity", "viable")
     note = "A mode is viable where planning on it loses less than straight on at the present speed."
-    return Table("Viability", header, _sections(rows, _viability_texts), (note,))
+    return declared_table(ViabilityRow, rows, "Viability", notes=(note,), group=("cell",))
 
 
-def _viability_texts(row: ViabilityRow) -> tuple[str, ...]:
-    means = ", ".join(f"{mode} {number(mean)}" for mode, mean in row.mean_loss.items())
-    viable = ", ".join(mode for mode, better in row.viable.items() if better) or "no mode"
-    return row.cell, row.loss, means, number(row.constant_velocity), viable
-
-
-def _sections(rows: Sequence[Any], texts: Any) -> tuple[tuple[tuple[TableCell, ...], ...], ...]:
-    """Rows of one cell, or pair of cells, together; its name stands in the first of them."""
-    sections = []
-    for _, group in groupby([texts(row) for row in rows], key=lambda row: row[0]):
-        first, *others = group
-        sections.append(tuple(tuple(map(TableCell, row)) for row in (first, *(("", *row[1:]) for row in others))))
-    return tuple(sections)
+EXTERNAL = Analysis(
+    "external",
+    shows="Compare published planners under five losses",
+    details=("Published planners under five losses, their agreement, and their viability against constant velocity."),
+    see="definitions.md#external-track",
+    paper="external planners",
+    example="cells/pdm-closed-safety-tracks cells/idm-safety-tracks",
+    rows=rows,
+    kind=ExternalTrack,
+    tables=external_tables,
+    whole=True,
+    records=lambda track: track.losses,
+    names="path",
+    among=(_is_planner, "no cell of a published planner"),
+)

@@ -5,91 +5,69 @@ An accounting of the protocol: the causal term is negative where the cap leaves 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any
 
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import AllocatorName, BudgetColumns, CellName, Form, column, declared_table, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
-from deepval.report.table import Table, lines_of, percent
-from deepval.results import BudgetKey, BudgetRecord, Gap, Reason, Result, joined
+from deepval.report.table import Table, percent
+from deepval.results import BudgetKey, Gap, Reason, Result, joined
+
+
+def _of_feasible(part: str) -> Form:
+    """The share of a part; empty where the allocator cannot run."""
+    return lambda row: percent(row[part]) if row.feasible else ""
 
 
 @dataclass(frozen=True)
-class GapRow(BudgetRecord):
-    """One allocator of a cell under one budget; shares are of the all-cheap loss.
+class GapRow(BudgetColumns, AllocatorName, CellName):
+    """One allocator of a cell under one budget; shares are of the all-cheap loss."""
 
-    Attributes:
-        cell: The cell.
-        allocator: The allocator.
-        kind: selection, latency, energy or money.
-        alpha: The budget's share.
-        convention: What it counts.
-        accounting: cascade or skipping.
-        feasible: Whether it can pay for itself.
-        gap: Zero-cost oracle less the allocator under the causal cap (less its ranking without calibration units).
-        overhead: Oracle's gain that the allocator's own cost takes away.
-        ranking: What is left to the ranking by its scores.
-        causal: From the ranking to the causal cap; None without calibration units.
-        reason: Why something is None.
-    """
-
-    cell: str
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    feasible: bool
-    gap: float | None
-    overhead: float | None
-    ranking: float | None
-    causal: float | None
-    reason: str | None
+    feasible: bool = column("Whether the allocator can pay for itself")
+    gap: float | None = column(
+        "Gain of the zero-cost oracle less that of the allocator under the causal cap; less that of its ranking "
+        "without calibration units",
+        "gap",
+        of_row=lambda row: percent(row.gap) if row.feasible else "inf.",
+    )
+    overhead: float | None = column(
+        "Part of the oracle's gain that the allocator's own cost takes away",
+        "overhead",
+        of_row=_of_feasible("overhead"),
+    )
+    ranking: float | None = column(
+        "Gain of the oracle at that cost less that of the ranking", "ranking", of_row=_of_feasible("ranking")
+    )
+    causal: float | None = column(
+        "Gain of the ranking less that of the causal cap; None without calibration units",
+        "causal",
+        of_row=_of_feasible("causal"),
+    )
+    reason: str | None = column("Why something is None")
 
 
 @dataclass(frozen=True)
-class GapMean(BudgetRecord):
-    """One allocator under one budget, over the cells in which it can run; shares of the all-cheap loss.
+class GapMean(BudgetColumns, AllocatorName):
+    """One allocator under one budget, over the cells in which it can run; shares of the all-cheap loss."""
 
-    Attributes:
-        allocator: The allocator.
-        kind: selection, latency, energy or money.
-        alpha: The budget's share.
-        convention: What it counts.
-        accounting: cascade or skipping.
-        cells: Number of cells that judge it.
-        feasible: Cells in which it can run.
-        shared: Those whose all-cheap loss is positive, which the means are over.
-        gap: Mean gap.
-        overhead: Mean overhead term.
-        overhead_most: Largest overhead term of any cell.
-        ranking: Mean ranking term.
-        causal: Mean causal term; None where some cell has none.
-        causal_negative: Cells whose causal term is negative.
-    """
-
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    cells: int
-    feasible: int
-    shared: int
-    gap: float | None
-    overhead: float | None
-    overhead_most: float | None
-    ranking: float | None
-    causal: float | None
-    causal_negative: int
+    cells: int = column("Number of cells that judge it")
+    feasible: int = column("Cells in which it can run", "feasible", of_row=lambda row: f"{row.feasible} of {row.cells}")
+    shared: int = column("Cells behind the means: it can run there, and the all-cheap loss is positive")
+    gap: float | None = column("Mean gap", "gap", percent)
+    overhead: float | None = column("Mean overhead term", "overhead", percent)
+    overhead_most: float | None = column("Largest overhead term of any cell", "at most", percent)
+    ranking: float | None = column("Mean ranking term", "ranking", percent)
+    causal: float | None = column("Mean causal term; None where some cell has none", "causal", percent)
+    causal_negative: int = column("Cells whose causal term is negative", "negative causal")
 
 
-def rows(results: Mapping[str, Result]) -> list[GapRow]:
-    """One row per cell, budget and allocator with a plain score."""
-    found = []
+def rows(results: Mapping[str, Result], *, kinds: Sequence[str] = ("latency",)) -> list[GapRow]:
+    """One row per cell, budget of these kinds and allocator with a plain score."""
+    records = []
     for name, result in results.items():
-        plain = {(row.allocator, row.budget) for row in result.rows if row.oracle == "oracle"}
-        found += [_row(name, result, gap) for gap in result.gaps if (gap.allocator, gap.budget) in plain]
-    return found
+        plain = {(row.allocator, row.budget) for row in result.rows if row.oracle == "oracle" and row.kind in kinds}
+        records += [_row(name, result, gap) for gap in result.gaps if (gap.allocator, gap.budget) in plain]
+    return records
 
 
 def _row(name: str, result: Result, gap: Gap) -> GapRow:
@@ -112,47 +90,35 @@ def _row(name: str, result: Result, gap: Gap) -> GapRow:
 
 
 def over_cells(rows: Sequence[GapRow]) -> list[GapMean]:
-    """One row per budget and allocator, in the order in which they are met."""
-    met: dict[tuple[BudgetKey, str], list[GapRow]] = {}
+    """One row per budget and allocator, in order of appearance."""
+    members_by_key: dict[tuple[BudgetKey, str], list[GapRow]] = {}
     for row in rows:
-        met.setdefault((row.budget, row.allocator), []).append(row)
-    found = []
-    for (budget, allocator), members in met.items():
-        known = [row for row in members if row.gap is not None]
+        members_by_key.setdefault((row.budget, row.allocator), []).append(row)
+    records = []
+    for (budget, allocator), members in members_by_key.items():
+        defined = [row for row in members if row.gap is not None]
         means: dict[str, Any] = {
-            part: _mean([row[part] for row in known]) for part in ("gap", "overhead", "ranking", "causal")
+            part: mean_of_all([row[part] for row in defined]) for part in ("gap", "overhead", "ranking", "causal")
         }
-        found.append(
+        records.append(
             GapMean(
                 allocator=allocator,
                 **budget.fields,
                 cells=len(members),
                 feasible=sum(row.feasible for row in members),
-                shared=len(known),
+                shared=len(defined),
                 **means,
-                overhead_most=max((row.overhead for row in known if row.overhead is not None), default=None),
-                causal_negative=sum(row.causal is not None and row.causal < 0 for row in known),
+                overhead_most=max((row.overhead for row in defined if row.overhead is not None), default=None),
+                causal_negative=sum(row.causal is not None and row.causal < 0 for row in defined),
             )
         )
-    return found
-
-
-def _mean(parts: Sequence[float | None]) -> float | None:
-    known = [part for part in parts if part is not None]
-    return fmean(known) if known and len(known) == len(parts) else None
+    return records
 
 
 def table(rows: Sequence[GapRow]) -> Table:
     """The rows as a table."""
-    header = ("cell", "budget", "allocator", "gap", "overhead", "ranking", "causal")
-    texts = [
-        (
-            *(row.cell, row.budget.label, row.allocator),
-            *(map(percent, (row.gap, row.overhead, row.ranking, row.causal)) if row.feasible else ("inf.", "", "", "")),
-        )
-        for row in rows
-    ]
-    return Table("Where the gap to the oracle goes", header, lines_of(texts), _notes(rows))
+    order = ("cell", "kind", "allocator", "gap", "overhead", "ranking", "causal")
+    return declared_table(GapRow, rows, "Where the gap to the oracle goes", notes=_notes(rows), order=order)
 
 
 def _notes(rows: Sequence[GapRow]) -> tuple[str, ...]:
@@ -168,16 +134,9 @@ def _notes(rows: Sequence[GapRow]) -> tuple[str, ...]:
 
 def over_cells_table(rows: Sequence[GapMean]) -> Table:
     """The means as a table."""
-    header = ("budget", "allocator", "feasible", "gap", "overhead", "at most", "ranking", "causal", "negative causal")
-    texts = [
-        (
-            *(row.budget.label, row.allocator, f"{row.feasible} of {row.cells}", percent(row.gap)),
-            *(percent(row.overhead), percent(row.overhead_most), percent(row.ranking), percent(row.causal)),
-            str(row.causal_negative),
-        )
-        for row in rows
-    ]
-    return Table("The gap to the oracle as a mean over cells", header, lines_of(texts))
+    order = ("kind", "allocator", "feasible", "gap", "overhead", "overhead_most", "ranking", "causal")
+    order = (*order, "causal_negative")
+    return declared_table(GapMean, rows, "The gap to the oracle as a mean over cells", order=order)
 
 
 def chart(rows: Sequence[GapRow]) -> Chart:
@@ -189,3 +148,21 @@ def chart(rows: Sequence[GapRow]) -> Chart:
         for part in ("overhead", "ranking", "causal")
     ]
     return shares("Part of the gap to the oracle, share of the all-cheap loss", dots, line=0.0)
+
+
+GAPS = Analysis(
+    "gaps",
+    shows="Split the gap to the oracle into its causes",
+    details="The gap to the zero-cost oracle as overhead, ranking and causal enforcement, by cell and as means.",
+    see="definitions.md#where-the-gap-goes",
+    paper="overhead, ranking, causal",
+    example="cells/braking-monocular -a router-mlp-value -a gate-ridge",
+    rows=rows,
+    kind=(GapRow, GapMean),
+    table=table,
+    chart=chart,
+    takes={"results": "causal"},
+    over_cells=over_cells,
+    over_cells_table=over_cells_table,
+    summary_is_record=True,
+)

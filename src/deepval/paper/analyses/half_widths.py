@@ -3,31 +3,27 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.paper.analysis import RESULTS, Analysis
+from deepval.paper.columns import CellName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, lines_of, percent
+from deepval.report.table import Table, percent
 from deepval.results import Result
 
 
 @dataclass(frozen=True)
-class WidthRow:
-    """The typical half-width of the paired interval in one cell under one budget.
+class WidthRow(CellName):
+    """The typical half-width of the paired interval in one cell under one budget."""
 
-    Attributes:
-        cell: The cell.
-        budget: The budget in words.
-        kind: selection, latency, energy or money.
-        alpha: Its share.
-        units: Number of units judged.
-        half_width: Median over the allocators of half the paired 95 % interval against random, as a share of the
-            all-cheap loss; None where no allocator has one.
-    """
-
-    cell: str
-    budget: str
-    kind: str
-    alpha: float
-    units: int
-    half_width: float | None
+    budget: str = column("The budget in words", "budget")
+    kind: str = column("Kind of budget: selection, latency, energy or money")
+    alpha: float = column("The budget's share")
+    units: int = column("Number of units judged", "units")
+    half_width: float | None = column(
+        "Median over the allocators of half the paired 95 % interval against random, as a share of the all-cheap loss; "
+        "None where no allocator has one",
+        "half-width",
+        percent,
+    )
 
 
 def rows(results: Mapping[str, Result]) -> list[WidthRow]:
@@ -41,10 +37,8 @@ def rows(results: Mapping[str, Result]) -> list[WidthRow]:
 
 def table(rows: Sequence[WidthRow]) -> Table:
     """The rows as a table."""
-    header = ("cell", "budget", "units", "half-width")
-    texts = [(row.cell, row.budget, str(row.units), percent(row.half_width)) for row in rows]
     notes = ("Median over the allocators, in % of the all-cheap loss.",)
-    return Table("Typical half-widths", header, lines_of(texts), notes)
+    return declared_table(WidthRow, rows, "Typical half-widths", notes=notes)
 
 
 def chart(rows: Sequence[WidthRow]) -> Chart:
@@ -52,3 +46,17 @@ def chart(rows: Sequence[WidthRow]) -> Chart:
     return shares(
         "Median half-width of the paired interval", (Dot(row.cell, row.budget, row.half_width) for row in rows)
     )
+
+
+HALF_WIDTHS = Analysis(
+    "half-widths",
+    shows="Show how wide the intervals are",
+    details="Median half-width of the paired interval, by cell and budget.",
+    paper="typical half-widths",
+    example="cells/braking-monocular result.json",
+    rows=rows,
+    kind=WidthRow,
+    table=table,
+    chart=chart,
+    takes=RESULTS,
+)

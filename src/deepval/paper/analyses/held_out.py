@@ -1,6 +1,6 @@
 """Results on test units -> the held-out tables: every allocator in every cell under every budget, with marks.
 
-Diagnostics, which know what no vehicle could, stand apart from what can be deployed. A mark is a verdict on realised
+Diagnostics use what no vehicle has and stand apart from deployable allocators. A mark is a verdict on realised
 gain against random (docs/definitions.md, Interval and verdict), not a rank.
 """
 
@@ -11,9 +11,11 @@ from typing import Literal
 
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.paper.analyses.selection_regret import FEWEST_TEST
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import AllocatorName, BudgetColumns, CellName, column, high, low
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import MISSING, Table, TableCell, interval, mark_of, number, percent
-from deepval.results import HEADLINE, BudgetKey, BudgetRecord, Result, Row
+from deepval.results import HEADLINE, BudgetKey, Result, Row
 from deepval.tables.scores import REFERENCES
 
 Role = Literal["control", "deployable", "diagnostic"]
@@ -23,54 +25,39 @@ CONTROLS = ("random", "random-ladder")
 
 
 @dataclass(frozen=True)
-class HeldOutRow(BudgetRecord):
+class RoleColumns(AllocatorName, CellName):
+    """An allocator of a cell and its role."""
+
+    role: str = column("control (random), deployable, or diagnostic: it uses the full output or the reference")
+
+
+@dataclass(frozen=True)
+class HeldOutRow(BudgetColumns, RoleColumns):
     """One allocator of a cell under one budget, on the cell's test units.
 
-    Attributes:
-        cell: The cell.
-        allocator: The allocator.
-        role: control (random), deployable, or diagnostic: it looks at the full output or the reference.
-        kind: selection, latency or energy.
-        alpha: The budget's share.
-        convention: What a measured budget counts.
-        accounting: cascade or skipping under a measured budget.
-        units: Number of test units.
-        inputs: Number of test inputs.
-        affected: Those whose loss escalation changes; too few, and the cell is not scored: all below is None.
-        gain_share: Realised gain as a share of the all-cheap loss.
-        ndg: nDG.
-        ndg_lo: Lower bound of its 95 % interval, draws with a small prize left out.
-        ndg_hi: Upper bound.
-        draws_dropped: How many are.
-        versus_random: Paired difference with random, as a share of the all-cheap loss.
-        versus_random_lo: Lower bound of its 95 % interval, every draw kept.
-        versus_random_hi: Upper bound.
-        verdict: better (the mark is bold), worse (an asterisk), unresolved or infeasible; None of a control.
-        draws: Number of draws.
-        reason: Why something is None.
+    A cell with too few affected inputs is not scored: all fields after `affected` have their defaults.
     """
 
-    cell: str
-    allocator: str
-    role: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    units: int
-    inputs: int
-    affected: int
-    gain_share: float | None = None
-    ndg: float | None = None
-    ndg_lo: float | None = None
-    ndg_hi: float | None = None
-    draws_dropped: int = 0
-    versus_random: float | None = None
-    versus_random_lo: float | None = None
-    versus_random_hi: float | None = None
-    verdict: str | None = None
-    draws: int = 0
-    reason: str | None = None
+    units: int = column("Number of test units")
+    inputs: int = column("Number of test inputs")
+    affected: int = column("Test inputs whose loss escalation changes")
+    gain_share: float | None = column("Realised gain as a share of the all-cheap loss", default=None)
+    ndg: float | None = column("nDG", default=None)
+    ndg_lo: float | None = low(
+        "Lower end of its 95 % interval over units; draws with a small prize are left out", default=None
+    )
+    ndg_hi: float | None = high(default=None)
+    draws_dropped: int = column("Number of draws left out", default=0)
+    versus_random: float | None = column(
+        "Paired difference with random, as a share of the all-cheap loss", default=None
+    )
+    versus_random_lo: float | None = low("Lower end of its 95 % interval over all draws", default=None)
+    versus_random_hi: float | None = high(default=None)
+    verdict: str | None = column(
+        "better (bold), worse (asterisk), unresolved or infeasible; None of a control", default=None
+    )
+    draws: int = column("Number of draws", default=0)
+    reason: str | None = column("Why something is None", default=None)
 
 
 def rows(
@@ -80,11 +67,11 @@ def rows(
 
     Args:
         results: Judgements on the test units of each cell.
-        diagnosed: The like of diagnostics, where they were judged apart.
-        knowing: Further names of allocators that are diagnostics; deepval's own are known.
+        diagnosed: Judgements of diagnostics, where they were judged apart.
+        knowing: Further names of diagnostics beside deepval's own.
     """
     names = {*DIAGNOSTICS, *PLANNING_DIAGNOSTICS, *knowing}
-    found = []
+    records = []
     for cell, result in results.items():
         rows = [_row(cell, _role(row, names), row, result) for row in result.rows if _listed(row)]
         other, taken = (diagnosed or {}).get(cell), {row.allocator for row in rows}
@@ -94,11 +81,11 @@ def rows(
                 for row in other.rows
                 if _listed(row) and row.allocator not in taken
             ]
-        found += sorted(
+        records += sorted(
             rows,
             key=lambda row: (row.kind != "selection", row.kind, row.accounting or "", ROLES.index(row.role), row.alpha),
         )
-    return found
+    return records
 
 
 def _listed(row: Row) -> bool:
@@ -124,9 +111,9 @@ def _row(cell: str, role: Role, row: Row, result: Result) -> HeldOutRow:
     )
     if affected < FEWEST_TEST:
         return replace(start, reason=f"too few affected test inputs ({affected})")
-    told = ("gain_share", "ndg", "ndg_lo", "ndg_hi", "draws_dropped", "versus_random", "versus_random_lo")
-    told = (*told, "versus_random_hi", "verdict", "draws", "reason")
-    return replace(start, **{name: row[name] for name in told})
+    names = ("gain_share", "ndg", "ndg_lo", "ndg_hi", "draws_dropped", "versus_random", "versus_random_lo")
+    names = (*names, "versus_random_hi", "verdict", "draws", "reason")
+    return replace(start, **{name: row[name] for name in names})
 
 
 def table(rows: Sequence[HeldOutRow]) -> Table:
@@ -189,9 +176,9 @@ def _against(row: HeldOutRow | None) -> tuple[TableCell, TableCell]:
 
 def chart(rows: Sequence[HeldOutRow]) -> Chart:
     """The nDG of every allocator at the headline selection budget, a dot for each cell, by verdict against random."""
-    shown = [row for row in rows if row.kind == "selection"]
-    at = min((row.alpha for row in shown), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
-    of = {role: [row for row in shown if row.role == role and row.alpha == at] for role in ROLES}
+    selected = [row for row in rows if row.kind == "selection"]
+    at = min((row.alpha for row in selected), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    of = {role: [row for row in selected if row.role == role and row.alpha == at] for role in ROLES}
     dots = [
         Dot(f"{row.allocator}{' (diagnostic)' * (role == 'diagnostic')}", row.verdict or "control", row.ndg)
         for role in ROLES
@@ -200,3 +187,20 @@ def chart(rows: Sequence[HeldOutRow]) -> Chart:
         if row.allocator == name
     ]
     return plain(f"nDG at {at:.0%} on test units, a dot for each cell", dots, line=0.0)
+
+
+HELD_OUT = Analysis(
+    "held-out",
+    shows="Show every allocator on the test units",
+    details=(
+        "Normalized decision gain (nDG) of every allocator on the test units, by cell and budget, marked "
+        "where it differs from random; diagnostics in their own section."
+    ),
+    paper="held-out tables",
+    example="cells/braking-monocular cells/braking-oracle",
+    rows=rows,
+    kind=HeldOutRow,
+    table=table,
+    chart=chart,
+    takes={"results": "results", "diagnosed": "diagnosed", "knowing": "knowing"},
+)

@@ -1,4 +1,4 @@
-"""A built cell -> what an analysis counts in: the inputs of some units, and how the cell is told from others."""
+"""A built cell -> the inputs of some units, and the columns that describe the cell and its harm."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +12,9 @@ from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import Draws
 from deepval.judging.resamples import ratio
-from deepval.paper.columns import column, count, low, share
-from deepval.perception.reported.score_thresholds import GRID, SHARED, OperatingPoint, count_matched
+from deepval.paper.columns import column, count, high, low, share
+from deepval.perception.reported.losses import LOSSES
+from deepval.perception.reported.score_thresholds import GRID, SHARED, OperatingPoint, count_matching_point
 from deepval.report.table import number
 from deepval.results import Result
 from deepval.tables.costs import Costs
@@ -36,12 +37,12 @@ class ModeCosts(NamedTuple):
 
 
 def figures(name: str, cell: BuiltCell, costs: Charged | None, what: str) -> Costs:
-    """What modes and allocators of a cell cost: as given, or its own; `what` needs them."""
-    given = costs.get(name) if isinstance(costs, Mapping) else costs
-    found = given or cell.table.costs
-    if found is None:
+    """Costs of modes and allocators: the named ones, or the cell's own; `what` needs them."""
+    named = costs.get(name) if isinstance(costs, Mapping) else costs
+    figures_of_cell = named or cell.table.costs
+    if figures_of_cell is None:
         raise InputError(f"{name}: {what} needs the costs of the modes; the cell has none: give --costs.")
-    return found
+    return figures_of_cell
 
 
 def mode_costs(result: Result, convention: str | None) -> ModeCosts | None:
@@ -70,14 +71,14 @@ def count_matched_point(
         if mode.reader is None or mode.reader.scores != "probabilities":
             kind = "not known" if mode.reader is None else mode.reader.scores
             raise InputError(f"count-matched thresholds need probabilities; the scores of mode {mode.name} are {kind}.")
-    seen = [unit_data(spec, unit) for unit in (spec.roles.train if units is None else units)]
-    cheap, full = ([each.reported[mode.name] for each in seen] for mode in ends)
+    parts = [unit_data(spec, unit) for unit in (spec.roles.train if units is None else units)]
+    cheap, full = ([part.reported[mode.name] for part in parts] for mode in ends)
     least = SHARED if ends[0].threshold is None else ends[0].threshold
-    return count_matched(cheap, full, cheap_threshold=least, grid=grid)
+    return count_matching_point(cheap, full, cheap_threshold=least, grid=grid)
 
 
 def count_matched_specs(specs: Sequence[CellSpec], *, units: Sequence[str] | None = None) -> list[CellSpec]:
-    """The same for cells that share a data set and modes: the thresholds are found once."""
+    """The same for cells that share a data set and modes: the thresholds are chosen once."""
     first = specs[0]
     if units is None and not first.roles.train:
         raise InputError(
@@ -101,28 +102,36 @@ def judged(cell: BuiltCell, units: Units = "all") -> ValueTable:
     return cell.listed.restrict(list(units_of(cell.split, units)))
 
 
-def place(cell: BuiltCell) -> dict[str, Any]:
-    """What tells a cell from others: modes, geometry, downstream system."""
+def cell_columns(cell: BuiltCell) -> dict[str, Any]:
+    """The columns that describe a cell: modes, geometry, downstream system."""
     modes = cell.table.modes
     return {"cheap": modes[0], "full": modes[-1], "geometry": cell.spec.geometry, "system": cell.spec.system}
 
 
-@dataclass(frozen=True)
-class HarmColumns:
-    """How many inputs escalation affects and harms, and how much."""
+@dataclass(frozen=True, kw_only=True)
+class InputColumns:
+    """How many inputs and units a row is over; None where it could not be judged."""
 
-    inputs: int = column("Number of inputs")
-    units: int = column("Number of units")
-    affected: int = column("Inputs whose loss the full mode changes", "affected", count)
-    harmed: int = column("Affected inputs whose loss the full mode raises")
-    harm_rate: float | None = column("Share of the affected inputs that are harmed", "harmed", share)
-    harm_rate_lo: float | None = low("Lower end of its 95 % interval over units", "95 %", share)
-    harm_rate_hi: float | None = column("Upper end of the interval")
-    harm_ratio: float | None = column("Total harm over total benefit", "harm ratio", number)
-    harm_ratio_lo: float | None = low("Lower end of its 95 % interval over units", "95 %")
-    harm_ratio_hi: float | None = column("Upper end of the interval")
-    draws: int = column("Number of draws")
-    draws_dropped: int = column("Draws without any benefit, left out of the interval of the harm ratio")
+    inputs: int | None = column("Number of inputs", default=None)
+    units: int | None = column("Number of units", default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HarmColumns:
+    """How many inputs escalation affects and harms, and how much; None where the row could not be judged."""
+
+    affected: int | None = column("Inputs whose loss the full mode changes", "affected", count, default=None)
+    harmed: int | None = column("Affected inputs whose loss the full mode raises", default=None)
+    harm_rate: float | None = column("Share of the affected inputs that are harmed", "harmed", share, default=None)
+    harm_rate_lo: float | None = low(heading="95 %", form=share, default=None)
+    harm_rate_hi: float | None = high(default=None)
+    harm_ratio: float | None = column("Total harm over total benefit", "harm ratio", number, default=None)
+    harm_ratio_lo: float | None = low(heading="95 %", default=None)
+    harm_ratio_hi: float | None = high(default=None)
+    draws: int | None = column("Number of draws", default=None)
+    draws_dropped: int | None = column(
+        "Draws without any benefit, left out of the interval of the harm ratio", default=None
+    )
 
 
 def harm(table: ValueTable, draws: Draws) -> dict[str, Any]:
@@ -143,6 +152,11 @@ def harm(table: ValueTable, draws: Draws) -> dict[str, Any]:
         "draws": len(draws),
         "draws_dropped": total.dropped,
     }
+
+
+def loss_title(loss: str) -> str:
+    """The number of a perception loss and its name, as tables show them."""
+    return f"{loss} ({LOSSES[loss].partition(':')[0]})"
 
 
 def sees_the_same(one: BuiltCell, other: BuiltCell) -> bool:

@@ -1,8 +1,8 @@
-"""Cells -> how what perception gains and invents goes with the sign of decision value: docs/analyses.md.
+"""Cells -> how perception gains and false positives go with the sign of decision value: docs/analyses.md.
 
 Counts of false positives and misses come from a cell's folder; numbers of detections, recovered misses, false positives
-that the system reacts to, recovered misses that it needs and needed detections that are lost come from its data, where
-at hand.
+that the system reacts to, recovered misses that it needs and needed detections that are lost come from its data, if
+available.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,16 @@ from deepval.geometry.boxes import frame_pairs, iou
 from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.resamples import Ratio, ratio
-from deepval.paper.analyses.judged import Units, judged, place
+from deepval.paper.analyses.judged import Units, cell_columns, judged
+from deepval.paper.analysis import LOCATED, Analysis
+from deepval.paper.columns import CellColumns, Form, column, declared_table, high, level, low
+from deepval.paper.columns import share as in_percent
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes, persistent
 from deepval.perception.reported.matching import MOST_APART_M, Matching, ground_matching, matching
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, interval, number
 from deepval.systems.outcomes import branches
 from deepval.tables.columns import positions
 from deepval.tables.terms import weighted_loss
@@ -87,8 +90,8 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
     changed = (without(ends[1], added) != plans.plans[ends[1]]).reshape(len(scene), -1).any(axis=1)
     own = removed | lost, added | recovered
     other = np.zeros(len(scene), dtype=bool)
-    for found, marks in zip((cheap, full), own, strict=True):
-        other[found.frame[marks]] = True
+    for detections, marks in zip((cheap, full), own, strict=True):
+        other[detections.frame[marks]] = True
     shared = [loss(without(mode, marks)) for mode, marks in zip(ends, own, strict=True)]
     return Reactions(
         input=scene.inputs,
@@ -106,14 +109,14 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
 def _only(
     one: Detections, other: Detections, seen: UnitData
 ) -> tuple[Bool[np.ndarray, "det"], Bool[np.ndarray, "det"]]:
-    """Detections of one mode that are false positives of it alone, and that are of objects which the other misses."""
-    in_image = one.boxed and other.boxed
-    mine, theirs = (_matched(each, seen, in_image=in_image) for each in (one, other))
-    known = np.zeros(len(one), dtype=bool)
-    known[_reported_by_both(one, other, seen.scene, in_image=in_image)] = True
-    found = mine.partner >= 0
-    found[found] = theirs.missed[mine.partner[found]]
-    return mine.false_positive & ~known, found
+    """False positives that only one mode has, and its detections of objects that the other mode misses."""
+    in_image = one.has_boxes and other.has_boxes
+    mine, theirs = (_matched(item, seen, in_image=in_image) for item in (one, other))
+    common = np.zeros(len(one), dtype=bool)
+    common[_reported_by_both(one, other, seen.scene, in_image=in_image)] = True
+    alone = mine.partner >= 0
+    alone[alone] = theirs.missed[mine.partner[alone]]
+    return mine.false_positive & ~common, alone
 
 
 def _matched(detections: Detections, seen: UnitData, *, in_image: bool) -> Matching:
@@ -123,82 +126,95 @@ def _matched(detections: Detections, seen: UnitData, *, in_image: bool) -> Match
 
 
 def _reported_by_both(one: Detections, other: Detections, scene: Scene, *, in_image: bool) -> Int[np.ndarray, "det"]:
-    """Places of one mode's detections that one of the other mode, of the same super-class, agrees with."""
+    """Indices of one mode's detections that match one of the other mode of the same super-class."""
     pairs = frame_pairs(one.frame, other.frame)
     if in_image:
         near = iou(one.box_px[pairs.first], other.box_px[pairs.second]) >= LEAST_IOU
     else:
-        if not all(has_ground_boxes(each, scene) for each in (one, other)):
+        if not all(has_ground_boxes(item, scene) for item in (one, other)):
             raise InputError(
                 f"unit {scene.unit}: the modes need image boxes or 3D boxes, both of them, to be compared."
             )
-        ends = [ground_boxes(each, scene, wanted_by="a comparison of modes").centre_m for each in (one, other)]
+        ends = [ground_boxes(item, scene, wanted_by="a comparison of modes").centre_m for item in (one, other)]
         near = np.linalg.norm(ends[0][pairs.first] - ends[1][pairs.second], axis=1) <= MOST_APART_M
     same = super_class(one.cls)[pairs.first] == super_class(other.cls)[pairs.second]
     return np.unique(pairs.first[near & same])
 
 
-TOLD = ("reacted", "needed", "lost", "alike")
-HANGS_ON = (*TOLD, "placed")
-"""What the data alone tell of an input."""
+OF_REACTIONS = ("reacted", "needed", "lost", "alike")
+HANGS_ON = (*OF_REACTIONS, "placed")
+"""Properties of an input that need the data."""
+
+
+def _with_interval(name: str) -> Form:
+    """A share in percent with its interval in whole percent."""
+
+    def text(row: "MechanismRow") -> str:
+        value, lower, upper = (getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi"))
+        return f"{in_percent(value)} {interval(lower, upper, level)}".strip()
+
+    return text
 
 
 @dataclass(frozen=True)
-class MechanismRow:
+class MechanismRow(CellColumns):
     """Inputs of a cell whose decision value has one sign, and how perception changes on them.
 
-    Attributes:
-        cell: The cell.
-        cheap: Its cheap mode.
-        full: Its full mode.
-        geometry: How detections become objects.
-        system: The downstream system.
-        effect: helped, harmed or unaffected.
-        inputs: Number of such inputs; every figure below is None where there are none.
-        false_positives: Mean change of their number, full less cheap.
-        misses: Mean change of the number of missed objects.
-        detections: Mean change of the number of detections; None without the data.
-        more_false_positives: Share of the inputs with more false positives.
-        no_miss_recovered: Share of the inputs on which the full mode detects no object that the cheap mode misses,
-            object by object: one that loses as many as it recovers does recover a miss. None without the data.
-        reacted: Share of the inputs on which the plan is another without the added false positives, with its 95 %
-            interval over units; None without the data.
-        needed: Share of the inputs on which the loss is higher without the recovered misses, likewise.
-        lost: Share of the inputs on which the cheap mode's loss would be higher without its detections of objects that
-            the full mode misses, likewise.
-        alike: Share of the inputs on which both modes find the same objects and no false positive is of one alone,
-            likewise: only where objects are placed differs.
-        placed: Share of the inputs on which the decision value of what both modes report, as each places it, has this
-            sign by itself, likewise.
+    All figures are None without such inputs; those that need the data, also without the data.
     """
 
-    cell: str
-    cheap: str
-    full: str
-    geometry: str
-    system: str
-    effect: str
-    inputs: int
-    false_positives: float | None
-    misses: float | None
-    detections: float | None
-    more_false_positives: float | None
-    no_miss_recovered: float | None
-    reacted: float | None
-    reacted_lo: float | None
-    reacted_hi: float | None
-    needed: float | None
-    needed_lo: float | None
-    needed_hi: float | None
-    lost: float | None
-    lost_lo: float | None
-    lost_hi: float | None
-    alike: float | None
-    alike_lo: float | None
-    alike_hi: float | None
-    placed: float | None
-    placed_lo: float | None
-    placed_hi: float | None
+    effect: str = column("helped, harmed or unaffected", "inputs", of_row=lambda row: f"{row.effect} {row.inputs:,}")
+    inputs: int = column("Number of such inputs")
+    false_positives: float | None = column(
+        "Mean change of the number of false positives, full less cheap", "d FP", number
+    )
+    misses: float | None = column("Mean change of the number of missed objects", "d misses", number)
+    detections: float | None = column("Mean change of the number of detections; needs the data", "d boxes", number)
+    more_false_positives: float | None = column("Share of the inputs with more false positives", "more FP", in_percent)
+    no_miss_recovered: float | None = column(
+        "Share of the inputs on which the full mode detects no object that the cheap mode misses, object by object: a "
+        "mode that loses as many as it recovers does recover a miss; needs the data",
+        "no miss rec.",
+        in_percent,
+    )
+    reacted: float | None = column(
+        "Share of the inputs on which the plan changes without the added false positives; needs the data",
+        "FP reacted to",
+        of_row=_with_interval("reacted"),
+    )
+    reacted_lo: float | None = low()
+    reacted_hi: float | None = high()
+    needed: float | None = column(
+        "Share of the inputs on which the loss is higher without the recovered misses; needs the data",
+        "needed miss rec.",
+        of_row=_with_interval("needed"),
+    )
+    needed_lo: float | None = low()
+    needed_hi: float | None = high()
+    lost: float | None = column(
+        "Share of the inputs on which the loss of the cheap mode is higher without its detections of objects that the "
+        "full mode misses; needs the data",
+        "needed det. lost",
+        of_row=_with_interval("lost"),
+    )
+    lost_lo: float | None = low()
+    lost_hi: float | None = high()
+    alike: float | None = column(
+        "Share of the inputs on which both modes detect the same objects and share all false positives, so that only "
+        "positions differ; needs the data",
+        "same objects",
+        of_row=_with_interval("alike"),
+    )
+    alike_lo: float | None = low()
+    alike_hi: float | None = high()
+    placed: float | None = column(
+        "Share of the inputs on which the detections that both modes report, each at its own positions, give a "
+        "decision value of this sign by themselves; needs the data",
+        "by place",
+        of_row=_with_interval("placed"),
+    )
+    placed_lo: float | None = low()
+    placed_hi: float | None = high()
 
 
 def rows(
@@ -214,39 +230,39 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Specifications of those whose data are at hand, by the same names (`cells.located`).
-        units: Units whose inputs are looked at.
+        located: Specifications of the cells with data, by the same names (`cells.located`).
+        units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
-    found = []
+    records = []
     for name, cell in cells.items():
         table = judged(cell, units)
         spec = (located or {}).get(name)
         drawn = make_draws(len(table.unit_ids), draws, seed)
-        found += _rows(name, cell, table, changes=_changes(cell, table, spec, watch), draws=drawn)
-    return found
+        records += _rows(name, cell, table, changes=_changes(cell, table, spec, watch), draws=drawn)
+    return records
 
 
 def _changes(
     cell: BuiltCell, table: ValueTable, spec: CellSpec | None, watch: Watch
 ) -> dict[str, Num[np.ndarray, "input"] | Bool[np.ndarray, "input"]]:
     """What the full mode changes on each input, by name."""
-    kept = positions(table.input, cell.table.input)
-    ends = [{loss: cell.evidence.column(f"{end}_{loss}")[kept] for loss in ("E1", "E2")} for end in ("cheap", "full")]
+    rows = positions(table.input, cell.table.input)
+    ends = [{loss: cell.evidence.column(f"{end}_{loss}")[rows] for loss in ("E1", "E2")} for end in ("cheap", "full")]
     changes = {"misses": ends[1]["E1"] - ends[0]["E1"], "false_positives": ends[1]["E2"] - ends[0]["E2"]}
     if spec is None:
         return changes
-    told = reactions(spec, watch=watch)
-    at = positions(table.input, told.input)
-    boxes = (told.full_boxes - told.cheap_boxes)[at]
-    none = ~told.recovered[at]
-    placed = _sign(told.shared_value[at], table.tolerance) == _sign(table.decision_values, table.tolerance)
+    reaction = reactions(spec, watch=watch)
+    at = positions(table.input, reaction.input)
+    boxes = (reaction.full_boxes - reaction.cheap_boxes)[at]
+    none = ~reaction.recovered[at]
+    placed = _sign(reaction.shared_value[at], table.tolerance) == _sign(table.decision_values, table.tolerance)
     return (
         changes
         | {"detections": boxes, "placed": placed, "no_miss_recovered": none}
-        | {name: getattr(told, name)[at] for name in TOLD}
+        | {name: getattr(reaction, name)[at] for name in OF_REACTIONS}
     )
 
 
@@ -260,7 +276,7 @@ def _rows(
 ) -> list[MechanismRow]:
     sign = _sign(table.decision_values, table.tolerance)
     effects = {"helped": sign > 0, "harmed": sign < 0, "unaffected": sign == 0}
-    found = []
+    records = []
     for effect, rows in effects.items():
 
         def share(marks: np.ndarray | None, among: np.ndarray = rows) -> Ratio:
@@ -269,14 +285,14 @@ def _rows(
         def mean(name: str, among: np.ndarray = rows) -> float | None:
             return float(changes[name][among].mean()) if name in changes and among.any() else None
 
-        told: dict[str, Any] = {}
+        columns: dict[str, Any] = {}
         for part in HANGS_ON:
             of = share(changes.get(part))
-            told |= {part: of.value, f"{part}_lo": of.lo, f"{part}_hi": of.hi}
-        found.append(
+            columns |= {part: of.value, f"{part}_lo": of.lo, f"{part}_hi": of.hi}
+        records.append(
             MechanismRow(
                 cell=name,
-                **place(cell),
+                **cell_columns(cell),
                 effect=effect,
                 inputs=int(rows.sum()),
                 false_positives=mean("false_positives"),
@@ -284,41 +300,14 @@ def _rows(
                 detections=mean("detections"),
                 more_false_positives=share(changes["false_positives"] > 0).value,
                 no_miss_recovered=share(changes.get("no_miss_recovered")).value,
-                **told,
+                **columns,
             )
         )
-    return found
+    return records
 
 
 def table(rows: Sequence[MechanismRow]) -> Table:
     """The rows as a table."""
-    header = (
-        "cell",
-        "inputs",
-        "d FP",
-        "d misses",
-        "d boxes",
-        "more FP",
-        "no miss rec.",
-        "FP reacted to",
-        "needed miss rec.",
-        "needed det. lost",
-        "same objects",
-        "by place",
-    )
-    texts = [
-        (
-            row.cell,
-            f"{row.effect} {row.inputs:,}",
-            number(row.false_positives),
-            number(row.misses),
-            number(row.detections),
-            percent(row.more_false_positives, 1),
-            percent(row.no_miss_recovered, 1),
-            *(_share(row, name) for name in HANGS_ON),
-        )
-        for row in rows
-    ]
     missing = sorted({row.cell for row in rows if row.inputs and row.detections is None})
     notes = [
         "d: full less cheap, mean per input; rec.: recovered; same objects: only where they are placed differs; "
@@ -329,16 +318,8 @@ def table(rows: Sequence[MechanismRow]) -> Table:
             f"Boxes, recovered misses and reactions need the data of {', '.join(missing)}: give --root and --mode "
             "NAME=FILE."
         )
-    return Table("Harm mechanism", header, lines_of(texts), tuple(notes))
-
-
-def _share(row: MechanismRow, name: str) -> str:
-    value, low, high = (getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi"))
-    return f"{percent(value, 1)} {interval(low, high, _whole)}".strip()
-
-
-def _whole(share: float | None) -> str:
-    return percent(share, 0)
+    order = ("cell", "effect", "false_positives", "misses", "detections", "more_false_positives", "no_miss_recovered")
+    return declared_table(MechanismRow, rows, "Harm mechanism", notes=notes, order=(*order, *HANGS_ON))
 
 
 def chart(rows: Sequence[MechanismRow]) -> Chart:
@@ -350,9 +331,28 @@ def chart(rows: Sequence[MechanismRow]) -> Chart:
         "placed": "by where both modes' objects are placed",
     }
     dots = [
-        Dot(f"{row.cell}: {row.effect}", said, *(getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi")))
+        Dot(f"{row.cell}: {row.effect}", label, *(getattr(row, f"{name}{end}") for end in ("", "_lo", "_hi")))
         for row in rows
         if row.effect != "unaffected"
-        for name, said in series.items()
+        for name, label in series.items()
     ]
     return shares("Share of such inputs", dots)
+
+
+MECHANISM = Analysis(
+    "mechanism",
+    shows="Show which detections help and which harm",
+    details=(
+        "Changes of false positives, misses and boxes on helped, harmed and unaffected inputs; with the "
+        "data, what the system acts on."
+    ),
+    see="analyses.md#harm-mechanism",
+    paper="harm mechanism",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=MechanismRow,
+    table=table,
+    chart=chart,
+    takes=LOCATED,
+    by="cell",
+)

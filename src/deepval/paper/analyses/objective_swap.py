@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from deepval.cells.label_fits import CLASSIFIERS, GAINS, GATES, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import BudgetColumns, column
 from deepval.report.charts import Chart
 from deepval.report.table import Table
-from deepval.results import BudgetKey, BudgetRecord, Result
+from deepval.results import BudgetKey, Result
 
 LABELS = (VALUE, *GAINS)
 """What recipes are fitted on."""
@@ -19,28 +21,19 @@ RECIPES = (*GATES, *REGRESSORS, *CLASSIFIERS)
 
 
 @dataclass(frozen=True)
-class SwapCount(BudgetRecord):
-    """Under one budget, pairs of cell and recipe in which either label wins.
+class GainName:
+    """The perception gain that a row is about."""
 
-    Attributes:
-        label: The perception gain.
-        kind: selection, latency or energy.
-        alpha: The budget's share.
-        convention: What a measured budget counts.
-        accounting: cascade or skipping under a measured budget.
-        pairs: Pairs of cell and recipe that are compared.
-        decision: Pairs in which decision value is ahead, its paired interval above 0.
-        perception: Pairs in which the perception gain is.
-    """
+    label: str = column("The perception gain")
 
-    label: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    pairs: int
-    decision: int
-    perception: int
+
+@dataclass(frozen=True)
+class SwapCount(BudgetColumns, GainName):
+    """Under one budget, pairs of cell and recipe in which either label wins."""
+
+    pairs: int = column("Pairs of cell and recipe that are compared")
+    decision: int = column("Pairs in which decision value is ahead: its paired interval lies above 0")
+    perception: int = column("Pairs in which the perception gain is ahead: the interval lies below 0")
 
 
 def rows(results: Mapping[str, Result]) -> list[Contrast]:
@@ -77,3 +70,23 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
 def chart(rows: Sequence[Contrast]) -> Chart:
     """The means over cells at the headline budget."""
     return pooled_chart(rows)
+
+
+OBJECTIVE_SWAP = Analysis(
+    "objective-swap",
+    shows="Compare fits on decision value and perception gain",
+    details=(
+        "The same allocators fitted on decision value and on perception gains (E1, E5, E8): paired "
+        "differences by cell and pooled, and wins."
+    ),
+    see="analyses.md#labels",
+    paper="training on perception gain",
+    example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a gate-gbm",
+    rows=rows,
+    kind=Contrast,
+    tables=tables,
+    chart=chart,
+    takes={"results": "relabelled"},
+    recipes=RECIPES,
+    labels=LABELS,
+)

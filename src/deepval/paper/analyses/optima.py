@@ -12,38 +12,32 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.agreement import transfer
 from deepval.paper.analyses.consumers import pairs, shared_inputs
 from deepval.paper.analyses.judged import Units
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import column, count, declared_table, level
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, lines_of, number, percent
+from deepval.report.table import Table, number
 from deepval.results import known
-from deepval.tables.shares import checked_share, quota
+from deepval.tables.shares import quota, share_of_inputs
 
 
 @dataclass(frozen=True)
 class OptimumRow:
-    """The optimal allocations of one consumer, judged by another.
+    """The optimal allocations of one consumer, judged by another."""
 
-    Attributes:
-        source: Cell whose optimum is taken.
-        target: Cell that judges it.
-        inputs: Inputs that both judge.
-        alpha: Share of inputs that may be escalated.
-        quota: That many inputs, k.
-        responsive: Inputs to which the source responds.
-        helped: Inputs that the source finds helped; with fewer than k, its optimum is not one but many.
-        best: nDG for the target of the most favourable optimum; None where the target has nothing to gain.
-        worst: nDG for the target of the least favourable one.
-    """
-
-    source: str
-    target: str
-    inputs: int
-    alpha: float
-    quota: int
-    responsive: int
-    helped: int
-    best: float | None
-    worst: float | None
+    source: str = column("Cell whose optimum is taken", "optimal for")
+    target: str = column("Cell that judges it", "judged by")
+    inputs: int = column("Inputs that both judge")
+    alpha: float = column("Share of inputs that may be escalated", "budget", level)
+    quota: int = column("Number of inputs that may be escalated, k", "slots", count)
+    responsive: int = column("Inputs to which the source responds", "responsive", count)
+    helped: int = column("Inputs that help the source; with fewer than k, it has many optima", "helped", count)
+    best: float | None = column(
+        "nDG for the target of the most favourable optimum; None where the target has nothing to gain",
+        "best nDG",
+        number,
+    )
+    worst: float | None = column("nDG for the target of the least favourable optimum", "worst nDG", number)
 
 
 def rows(
@@ -54,7 +48,7 @@ def rows(
     watch: Watch = unwatched,
 ) -> list[OptimumRow]:
     """One row per ordered pair of cells that differ in the consumer alone, and budget."""
-    shares, found = [checked_share(alpha) for alpha in alphas], []
+    shares, records = [share_of_inputs(alpha) for alpha in alphas], []
     for first, second in watch(list(pairs(cells)), "optima"):
         for source, target in ((first, second), (second, first)):
             one, other = shared_inputs(cells[source], cells[target], units)
@@ -62,7 +56,7 @@ def rows(
             for alpha in shares:
                 k = int(quota(len(one), alpha))
                 bounds = transfer(values, other.decision_values, k=k)
-                found.append(
+                records.append(
                     OptimumRow(
                         source=source,
                         target=target,
@@ -75,26 +69,12 @@ def rows(
                         worst=known(bounds.least.ndg),
                     )
                 )
-    return found
+    return records
 
 
 def table(rows: Sequence[OptimumRow]) -> Table:
     """The rows as a table."""
-    header = ("optimal for", "judged by", "budget", "slots", "responsive", "helped", "best nDG", "worst nDG")
-    texts = [
-        (
-            row.source,
-            row.target,
-            percent(row.alpha, 0),
-            f"{row.quota:,}",
-            f"{row.responsive:,}",
-            f"{row.helped:,}",
-            number(row.best),
-            number(row.worst),
-        )
-        for row in rows
-    ]
-    return Table("Optimal allocations of one consumer, judged by another", header, lines_of(texts))
+    return declared_table(OptimumRow, rows, "Optimal allocations of one consumer, judged by another")
 
 
 def chart(rows: Sequence[OptimumRow]) -> Chart:
@@ -105,3 +85,18 @@ def chart(rows: Sequence[OptimumRow]) -> Chart:
         for what, value in (("most favourable", row.best), ("least favourable", row.worst))
     ]
     return plain("nDG", dots, line=0.0)
+
+
+OPTIMA = Analysis(
+    "optima",
+    shows="Judge one consumer's optimum by another",
+    details="What the best and the worst of one consumer's optimal allocations are worth to another.",
+    paper="tie-invariant transfer",
+    example="cells/braking-monocular cells/receding-horizon-monocular --alpha 0.2",
+    rows=rows,
+    kind=OptimumRow,
+    table=table,
+    chart=chart,
+    by="view",
+    least=2,
+)

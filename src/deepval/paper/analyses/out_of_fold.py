@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import Literal
+from typing import Annotated, Literal
 
 from deepval.cells.fitting import Scored, out_of_fold, recipes_for
 from deepval.cells.folder import BuiltCell
+from deepval.cells.label_fits import GATES
 from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
-from deepval.judging.budgets import Selection
+from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
-from deepval.paper.analyses.selection_regret import ALPHAS
+from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Setting
+from deepval.paper.columns import AllocatorName, CellName, column, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, TableCell, interval, mark_of, number, percent
@@ -29,57 +31,36 @@ RANDOM = "random"
 
 
 @dataclass(frozen=True)
-class OutOfFoldRow(BudgetRecord):
-    """One recipe of a cell under one selection budget, out of fold over all units.
+class OutOfFoldRow(BudgetRecord, AllocatorName, CellName):
+    """One recipe of a cell under one selection budget, out of fold over all units."""
 
-    Attributes:
-        cell: The cell.
-        allocator: The recipe, or random.
-        kind: selection.
-        alpha: Share of inputs that may be escalated.
-        standing: What such a number is: released, not scored.
-        folds: Into how many folds the units were dealt.
-        units: Number of units judged on, all of the cell.
-        test_units: Those of them that are test units.
-        inputs: Number of inputs.
-        ndg: nDG.
-        ndg_lo: Lower bound of its 95 % interval over all units.
-        ndg_hi: Upper bound.
-        versus_random: Paired difference with random, as a share of the all-cheap loss.
-        versus_random_lo: Lower bound of its 95 % interval.
-        versus_random_hi: Upper bound.
-        verdict: better, worse or unresolved against random, over all units.
-        held_out_ndg: The official number beside it: nDG on test units when fitted on the others; None where not given.
-        reason: Why something is None.
-    """
-
-    cell: str
-    allocator: str
-    kind: str
-    alpha: float
-    standing: str
-    folds: int
-    units: int
-    test_units: int
-    inputs: int
-    ndg: float | None
-    ndg_lo: float | None
-    ndg_hi: float | None
-    versus_random: float | None
-    versus_random_lo: float | None
-    versus_random_hi: float | None
-    verdict: str | None
-    held_out_ndg: float | None
-    reason: str | None
+    kind: str = column("Kind of budget: selection")
+    alpha: float = column("Share of inputs that may be escalated")
+    standing: str = column("Standing of the number: released, not scored")
+    folds: int = column("Number of folds of units")
+    units: int = column("Number of units judged on, all of the cell")
+    test_units: int = column("Test units among them")
+    inputs: int = column("Number of inputs")
+    ndg: float | None = column("nDG")
+    ndg_lo: float | None = low("Lower end of its 95 % interval over all units")
+    ndg_hi: float | None = high()
+    versus_random: float | None = column("Paired difference with random, as a share of the all-cheap loss")
+    versus_random_lo: float | None = low("Lower end of its paired 95 % interval")
+    versus_random_hi: float | None = high()
+    verdict: str | None = column("better, worse or unresolved against random, over all units")
+    held_out_ndg: float | None = column(
+        "The official number beside it: nDG on test units when fitted on the others; None without results"
+    )
+    reason: str | None = column("Why something is None")
 
 
 def rows(
     cells: Mapping[str, BuiltCell],
-    recipes: Iterable[str] | None = None,
+    recipes: Iterable[str] | None = GATES,
     results: Mapping[str, Result] | None = None,
     *,
-    folds: int = 5,
-    alphas: Sequence[float] = ALPHAS,
+    folds: Annotated[int, Setting("Number of folds.", limits=(2, 1_000))] = 5,
+    alphas: Sequence[float] = LEVELS,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
     map_fits: Map = map,
@@ -89,23 +70,23 @@ def rows(
 
     Args:
         cells: Cells by name.
-        recipes: What is fitted; all that make sense on a cell where None.
-        results: Judgements on the test units of each cell, to lay beside.
-        folds: Into how many folds units are dealt.
+        recipes: Recipes to fit; all that fit a cell where None.
+        results: Judgements on the test units of each cell, shown beside.
+        folds: Number of folds of units.
         alphas: Shares of inputs that may be escalated.
         draws: Number of draws of all units, or "exact".
         seed: Their seed.
         map_fits: Where folds are fitted.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
     if folds < 2:
         raise InputError(f"Out-of-fold scores need two folds or more; found {folds}.")
-    budgets, wanted = [Selection(alpha) for alpha in alphas], None if recipes is None else list(recipes)
+    budgets, names = [Selection(alpha) for alpha in alphas], None if recipes is None else list(recipes)
     seeds = seeds_by_units({name: cell.split.units for name, cell in cells.items()}, seed)
-    found = []
+    records = []
     for name, cell in cells.items():
-        known = recipes_for(cell)
-        chosen = known if wanted is None else [each for each in wanted if each in known]
+        available = recipes_for(cell)
+        chosen = available if names is None else [name for name in names if name in available]
         scored = _scored(name, cell, chosen, partial(out_of_fold, folds=folds, map_fits=map_fits), watch)
         scores = {recipe: item.over(cell.table) for recipe, item in scored.items()}
         units = list(cell.split.units)
@@ -114,7 +95,7 @@ def rows(
         for allocator in (RANDOM, *scored):
             for budget in budgets:
                 row = result.row(allocator, "selection", budget.alpha)
-                found.append(
+                records.append(
                     OutOfFoldRow(
                         cell=name,
                         allocator=allocator,
@@ -136,26 +117,26 @@ def rows(
                         reason=row.reason,
                     )
                 )
-    return found
+    return records
 
 
 def _scored(
     name: str, cell: BuiltCell, recipes: Sequence[str], scores: Callable[[BuiltCell, str], Scored], watch: Watch
 ) -> dict[str, Scored]:
-    """Scores by each recipe; one to which some fold has nothing to teach is left out with a warning."""
-    found = {}
+    """Scores by each recipe; a recipe with nothing to learn in some fold is left out with a warning."""
+    by_recipe = {}
     for recipe in watch(list(recipes), f"folds of {name}"):
         try:
-            found[recipe] = scores(cell, recipe)
+            by_recipe[recipe] = scores(cell, recipe)
         except NothingToLearnError as error:
             warnings.warn(f"{name}, left out: {error}", InputWarning, stacklevel=2)
-    return found
+    return by_recipe
 
 
 def _official(result: Result | None, allocator: str, alpha: float) -> float | None:
     rows = () if result is None else result.rows
-    found = (row.ndg for row in rows if (row.allocator, row.kind, row.alpha) == (allocator, "selection", alpha))
-    return next(found, None)
+    numbers = (row.ndg for row in rows if (row.allocator, row.kind, row.alpha) == (allocator, "selection", alpha))
+    return next(numbers, None)
 
 
 def table(rows: Sequence[OutOfFoldRow]) -> Table:
@@ -201,3 +182,23 @@ def chart(rows: Sequence[OutOfFoldRow]) -> Chart:
             dots.append(Dot(label, "out of fold, not scored", row.ndg, row.ndg_lo, row.ndg_hi))
             dots.append(Dot(label, "held out", row.held_out_ndg))
     return plain(f"nDG at {at:.0%}, {STANDING}", dots, line=0.0)
+
+
+OUT_OF_FOLD = Analysis(
+    "out-of-fold",
+    shows="Show allocators out of fold over all units",
+    details=(
+        "Allocators over all units, each unit scored by a fit on the others. These numbers are released, not scored."
+    ),
+    see="definitions.md#out-of-fold",
+    paper="held-out allocation",
+    example="cells/braking-monocular -a gate-ridge -a gate-gbm",
+    rows=rows,
+    kind=OutOfFoldRow,
+    table=table,
+    chart=chart,
+    takes={"cells": "cells", "results": "free"},
+    by="cell",
+    judges=True,
+    among=FIRST_OF_PAIR,
+)

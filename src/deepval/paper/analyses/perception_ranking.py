@@ -14,20 +14,21 @@ from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputWarning
 from deepval.judging.agreement import pair_counts
-from deepval.judging.budgets import Selection
+from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.oracle import oracle_gain
-from deepval.paper.analyses.judged import judged
+from deepval.paper.analyses.judged import judged, loss_title
 from deepval.paper.analyses.selection_regret import (
-    ALPHAS,
     FEWEST_TEST,
     HEADLINES,
     POOLS,
+    Losses,
     objectives,
     pools,
     ranked,
     too_few,
 )
-from deepval.perception.reported.losses import LOSSES
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import CellName, column, decimals, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, TableCell, number, percent
@@ -35,56 +36,42 @@ from deepval.results import HEADLINE, known
 from deepval.tables.shares import quota
 
 
+def _names(signals: Sequence[str]) -> str:
+    return " or ".join(signals)
+
+
 @dataclass(frozen=True)
-class RankingRow:
-    """One perception gain beside decision gain, in one pair of cell and budget.
+class RankingRow(CellName):
+    """One perception gain beside decision gain, in one pair of cell and budget."""
 
-    Attributes:
-        cell: The cell.
-        pool: Which signals are ranked.
-        loss: The perception loss whose decrease is the gain: E1 to E8.
-        alpha: Share of inputs that may be escalated.
-        signals: How many are ranked.
-        best_perception: Those that realise most perception gain on the test units, several where they are tied.
-        best_decision: Those that realise most decision gain.
-        common: Whether the two share a signal.
-        tau: Kendall's tau-b between the two rankings; None where one of them ties all signals.
-    """
-
-    cell: str
-    pool: str
-    loss: str
-    alpha: float
-    signals: int
-    best_perception: tuple[str, ...]
-    best_decision: tuple[str, ...]
-    common: bool
-    tau: float | None
+    pool: str = column("The signals that are ranked", "pool")
+    loss: str = column("The perception loss whose decrease is the gain: E1 to E8", "gain")
+    alpha: float = column("Share of inputs that may be escalated")
+    signals: int = column("Number of signals that are ranked")
+    best_perception: tuple[str, ...] = column(
+        "Signals with the largest perception gain on the test units; several where they are tied",
+        "best by perception",
+        _names,
+    )
+    best_decision: tuple[str, ...] = column("Signals with the largest decision gain there", "best by decision", _names)
+    common: bool = column("Whether the two share a signal")
+    tau: float | None = column(
+        "Kendall's tau-b between the two rankings; None where one of them ties all signals", "tau", decimals(2)
+    )
 
 
 @dataclass(frozen=True)
 class RankingMean:
-    """One perception gain in one pool, over pairs of cell and budget.
+    """One perception gain in one pool, over pairs of cell and budget."""
 
-    Attributes:
-        pool: Which signals are ranked.
-        loss: The perception loss.
-        cells: Number of cells.
-        pairs: Pairs of cell and budget.
-        apart: Those in which the two objectives share no best signal.
-        share: apart / pairs.
-        ranked: Pairs in which both rank.
-        tau: Median Kendall's tau-b over those; None without any.
-    """
-
-    pool: str
-    loss: str
-    cells: int
-    pairs: int
-    apart: int
-    share: float
-    ranked: int
-    tau: float | None
+    pool: str = column("The signals that are ranked")
+    loss: str = column("The perception loss")
+    cells: int = column("Number of cells")
+    pairs: int = column("Pairs of cell and budget")
+    apart: int = column("Pairs in which the two objectives share no best signal")
+    share: float = column("apart / pairs")
+    ranked: int = column("Pairs in which both objectives rank the signals")
+    tau: float | None = column("Median Kendall's tau-b over these pairs; None without any")
 
 
 def rows(
@@ -92,8 +79,8 @@ def rows(
     scores: Mapping[str, Mapping[str, Scored]],
     diagnostics: Mapping[str, Mapping[str, Scored]] | None = None,
     *,
-    losses: Sequence[str] | None = None,
-    alphas: Sequence[float] = ALPHAS,
+    losses: Losses = None,
+    alphas: Sequence[float] = LEVELS,
     watch: Watch = unwatched,
 ) -> list[RankingRow]:
     """One row per pool, perception loss, cell and budget whose decision value is defined on the test units.
@@ -107,10 +94,10 @@ def rows(
         diagnostics: Per cell, scores by diagnostics, for the last pool.
         losses: Perception losses; all that a cell's modes define where None.
         alphas: Shares of inputs that may be escalated.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
     budgets = [Selection(alpha) for alpha in alphas]
-    found: list[RankingRow] = []
+    records: list[RankingRow] = []
     for name, cell in watch(list(cells.items()), "ranking signals"):
         test = judged(cell, "test")
         why = too_few(test, FEWEST_TEST, "test")
@@ -126,7 +113,7 @@ def rows(
                 decision = ranked(test.decision_values, pool, slots)
                 for loss, gain in gains.items():
                     perception = ranked(gain, pool, slots)
-                    found.append(
+                    records.append(
                         RankingRow(
                             cell=name,
                             pool=kind,
@@ -139,18 +126,18 @@ def rows(
                             tau=known(pair_counts(perception.level, decision.level).tau_b),
                         )
                     )
-    return found
+    return records
 
 
 def over_cells(rows: Sequence[RankingRow]) -> list[RankingMean]:
     """One row per pool and perception loss."""
     by = sorted(rows, key=lambda row: (POOLS.index(row.pool), row.loss))
-    found = []
+    records = []
     for (pool, loss), group in groupby(by, key=lambda row: (row.pool, row.loss)):
         members = list(group)
         taus = [row.tau for row in members if row.tau is not None]
         apart = sum(not row.common for row in members)
-        found.append(
+        records.append(
             RankingMean(
                 pool=pool,
                 loss=loss,
@@ -162,11 +149,11 @@ def over_cells(rows: Sequence[RankingRow]) -> list[RankingMean]:
                 tau=median(taus) if taus else None,
             )
         )
-    return found
+    return records
 
 
 def table(rows: Sequence[RankingRow]) -> Table:
-    """What the rows come to, a section for each pool."""
+    """The means over cells, a section for each pool."""
     header = ("pool", "perception gain", "cells", "pairs", "apart", "share", "median tau")
     sections = [
         tuple(
@@ -175,7 +162,7 @@ def table(rows: Sequence[RankingRow]) -> Table:
                     TableCell,
                     (
                         _pool(pool, rows) if i == 0 else "",
-                        f"{row.loss} ({LOSSES[row.loss].partition(':')[0]})",
+                        loss_title(row.loss),
                         *map(str, (row.cells, row.pairs, row.apart)),
                         percent(row.share, 1),
                         number(row.tau, 2),
@@ -201,37 +188,44 @@ def _pool(pool: str, rows: Sequence[RankingRow]) -> str:
 
 
 def cells_table(rows: Sequence[RankingRow]) -> Table:
-    """Every cell at the headline budget, by the paper's two perception losses where they are there."""
-    header = ("cell", "gain", "pool", "best by perception", "best by decision", "tau")
+    """Every cell at the headline budget, by the paper's two perception losses where the rows have them."""
     at = min((row.alpha for row in rows), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
     losses = {row.loss for row in rows} & set(HEADLINES) or {row.loss for row in rows}
-    shown = [row for row in rows if row.alpha == at and row.loss in losses]
-    sections = []
-    for cell in dict.fromkeys(row.cell for row in shown):
-        members = [row for row in shown if row.cell == cell]
-        sections.append(
-            tuple(
-                tuple(
-                    map(
-                        TableCell,
-                        (
-                            *(cell if i == 0 else "", row.loss, row.pool),
-                            *(" or ".join(row.best_perception), " or ".join(row.best_decision), number(row.tau, 2)),
-                        ),
-                    )
-                )
-                for i, row in enumerate(members)
-            )
-        )
-    return Table(f"Best signals at {percent(at, 0)}, cell by cell", header, tuple(sections))
+    at_budget = [row for row in rows if row.alpha == at and row.loss in losses]
+    cells = list(dict.fromkeys(row.cell for row in at_budget))
+    return declared_table(
+        RankingRow,
+        sorted(at_budget, key=lambda row: cells.index(row.cell)),
+        f"Best signals at {percent(at, 0)}, cell by cell",
+        order=("cell", "loss", "pool", "best_perception", "best_decision", "tau"),
+        group=("cell",),
+    )
 
 
 def tables(rows: Sequence[RankingRow]) -> list[Table]:
-    """Both."""
+    """The means over cells, then the cells."""
     return [table(rows), cells_table(rows)]
 
 
 def chart(rows: Sequence[RankingRow]) -> Chart:
     """Share of pairs without a common best signal for each perception loss, a series for each pool."""
-    dots = [Dot(f"{row.loss} ({LOSSES[row.loss].partition(':')[0]})", row.pool, row.share) for row in over_cells(rows)]
+    dots = [Dot(loss_title(row.loss), row.pool, row.share) for row in over_cells(rows)]
     return shares("Pairs without a common best signal", dots)
+
+
+PERCEPTION_RANKING = Analysis(
+    "perception-ranking",
+    shows="Compare the best signals by perception and decision",
+    details=(
+        "How often the best signal by perception gain and the best by decision gain differ, over cells and budgets."
+    ),
+    see="definitions.md#choosing-an-allocator",
+    paper="rank by perception gain",
+    example="cells/braking-monocular cells/braking-oracle -a gate-ridge",
+    rows=rows,
+    kind=RankingRow,
+    tables=tables,
+    chart=chart,
+    takes={"cells": "cells", "scores": "scores", "diagnostics": "diagnostics"},
+    judges=True,
+)

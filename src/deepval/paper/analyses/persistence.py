@@ -15,63 +15,38 @@ from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import unit_data, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
-from deepval.paper.analyses.judged import Units, harm, judged, place
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
+from deepval.paper.analysis import LOCATED, Analysis
+from deepval.paper.columns import CellColumns, column, declared_table, share
 from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.report.table import Table
 
 
 @dataclass(frozen=True)
-class PersistenceRow:
-    """A cell with the filter off or on.
+class FilterColumns(CellColumns):
+    """What the persistence filter drops in a cell."""
 
-    Attributes:
-        cell: The cell.
-        cheap: Its cheap mode.
-        full: Its full mode.
-        geometry: How detections become objects.
-        system: The downstream system.
-        persistence: Whether the filter is on.
-        detections: Detections of the two modes above their thresholds.
-        dropped: Those that the filter drops.
-        dropped_share: Their share; None where there are none.
-        cheap_dropped_share: The same of the cheap mode alone.
-        full_dropped_share: The same of the full mode alone.
-        latency_s: What the filter adds before an object that appears is acted on: two median frame intervals.
-        inputs: Number of inputs.
-        units: Number of units.
-        affected: Inputs whose loss the full mode changes.
-        harmed: Those that it makes worse.
-        harm_rate: Share of the affected inputs that are harmed, with its 95 % interval over units.
-        harm_ratio: Total harm over total benefit, with its 95 % interval over units.
-        draws: Number of draws.
-        draws_dropped: Draws without any benefit, left out of the interval of the harm ratio.
-    """
+    persistence: bool = column("Whether the filter is on", "filter", lambda on: "on" if on else "off")
+    detections: int = column(
+        "Detections of the two modes above their thresholds",
+        "detections",
+        of_row=lambda row: f"{row.detections - row.dropped:,}",
+    )
+    dropped: int = column("Detections that the filter drops")
+    dropped_share: float | None = column("Their share; None where there are no detections", "dropped", share)
+    cheap_dropped_share: float | None = column("The same share in the cheap mode alone")
+    full_dropped_share: float | None = column("The same share in the full mode alone")
+    latency_s: float = column(
+        "Delay that the filter adds before the system acts on a new object: two median frame intervals",
+        "latency",
+        lambda value: f"{value:.2f} s",
+    )
 
-    cell: str
-    cheap: str
-    full: str
-    geometry: str
-    system: str
-    persistence: bool
-    detections: int
-    dropped: int
-    dropped_share: float | None
-    cheap_dropped_share: float | None
-    full_dropped_share: float | None
-    latency_s: float
-    inputs: int
-    units: int
-    affected: int
-    harmed: int
-    harm_rate: float | None
-    harm_rate_lo: float | None
-    harm_rate_hi: float | None
-    harm_ratio: float | None
-    harm_ratio_lo: float | None
-    harm_ratio_hi: float | None
-    draws: int
-    draws_dropped: int
+
+@dataclass(frozen=True)
+class PersistenceRow(HarmColumns, InputColumns, FilterColumns):
+    """A cell with the filter off or on."""
 
 
 def rows(
@@ -87,13 +62,13 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Their specifications with the data at hand, by the same names (`cells.located`).
-        units: Units whose inputs are looked at.
+        located: Their specifications with their data, by the same names (`cells.located`).
+        units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
-    found = []
+    records = []
     for name, cell in cells.items():
         like = judged(cell, units)
         drawn = make_draws(len(like.unit_ids), draws, seed)
@@ -102,10 +77,10 @@ def rows(
         variants = [replace(ends, persistence=on) for on in (False, True)]
         tables = variant_tables(variants, like, watch=watch, label=f"persistence under {ends.system}")
         for on, table in zip((False, True), tables, strict=True):
-            found.append(
+            records.append(
                 PersistenceRow(
                     cell=name,
-                    **place(cell),
+                    **cell_columns(cell),
                     persistence=on,
                     **filtered[on],
                     inputs=len(table),
@@ -113,27 +88,27 @@ def rows(
                     **harm(table, drawn),
                 )
             )
-    return found
+    return records
 
 
 def _filtered(ends: CellSpec, units: Sequence[str], watch: Watch) -> dict[bool, dict[str, Any]]:
     """What the filter drops, off and on, and the latency that it adds."""
-    used, kept, steps_s = np.zeros(2, dtype=int), np.zeros(2, dtype=int), [np.zeros(0)]
+    used, passed, steps_s = np.zeros(2, dtype=int), np.zeros(2, dtype=int), [np.zeros(0)]
     for unit in watch(units, "detections that persist"):
         seen = unit_data(ends, unit)
         for end, mode in enumerate(ends.order):
-            if not seen.used[mode].boxed:
+            if not seen.used[mode].has_boxes:
                 raise InputError(
                     f"{ends.name}: the persistence filter compares image boxes, and mode {mode} has none: choose "
                     "other modes."
                 )
             used[end] += len(seen.used[mode])
-            kept[end] += int(np.count_nonzero(persistent(seen.used[mode])))
+            passed[end] += int(np.count_nonzero(persistent(seen.used[mode])))
         steps_s.append(np.diff(seen.scene.time_s))
     between_s = np.concatenate(steps_s)
     latency_s = FRAMES * float(np.median(between_s)) if len(between_s) else 0.0
 
-    def told(dropped: np.ndarray, latency_s: float) -> dict[str, Any]:
+    def columns(dropped: np.ndarray, latency_s: float) -> dict[str, Any]:
         shares = [_share(int(d), int(n)) for d, n in zip(dropped, used, strict=True)]
         return {
             "detections": int(used.sum()),
@@ -144,7 +119,7 @@ def _filtered(ends: CellSpec, units: Sequence[str], watch: Watch) -> dict[bool, 
             "latency_s": latency_s,
         }
 
-    return {False: told(np.zeros_like(used), 0.0), True: told(used - kept, latency_s)}
+    return {False: columns(np.zeros_like(used), 0.0), True: columns(used - passed, latency_s)}
 
 
 def _share(part: int, whole: int) -> float | None:
@@ -153,23 +128,14 @@ def _share(part: int, whole: int) -> float | None:
 
 def table(rows: Sequence[PersistenceRow]) -> Table:
     """The rows as a table."""
-    header = ("cell", "filter", "detections", "dropped", "latency", "affected", "harmed", "95 %", "harm ratio", "95 %")
-    texts = [
-        (
-            row.cell,
-            "on" if row.persistence else "off",
-            f"{row.detections - row.dropped:,}",
-            percent(row.dropped_share, 1),
-            f"{row.latency_s:.2f} s",
-            f"{row.affected:,}",
-            percent(row.harm_rate, 1),
-            interval(row.harm_rate_lo, row.harm_rate_hi, lambda share: percent(share, 1)),
-            number(row.harm_ratio),
-            interval(row.harm_ratio_lo, row.harm_ratio_hi),
-        )
-        for row in rows
-    ]
-    return Table("Detections that must persist over three frames", header, lines_of(texts), tuple(_notes(rows)))
+    order = ("cell", "persistence", "detections", "dropped_share", "latency_s", "affected")
+    return declared_table(
+        PersistenceRow,
+        rows,
+        "Detections that must persist over three frames",
+        notes=list(_notes(rows)),
+        order=(*order, "harm_rate", "harm_rate_lo", "harm_ratio", "harm_ratio_lo"),
+    )
 
 
 def _notes(rows: Sequence[PersistenceRow]) -> Iterator[str]:
@@ -189,3 +155,19 @@ def _notes(rows: Sequence[PersistenceRow]) -> Iterator[str]:
             f"cell{'s' if len(moved) > 1 else ''}; the harm ratio falls by a third or more in "
             f"{', '.join(fallen) or 'none'}."
         )
+
+
+PERSISTENCE = Analysis(
+    "persistence",
+    shows="Show harm with a three-frame persistence filter",
+    details="Harm when a detection must persist over three frames, beside harm without the filter.",
+    see="definitions.md#persistence",
+    paper="persistence filter",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=PersistenceRow,
+    table=table,
+    takes=LOCATED,
+    by="cell",
+    needs_data=True,
+)

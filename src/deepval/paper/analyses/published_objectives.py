@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from deepval.cells.label_fits import CLASSIFIERS, PUBLISHED, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import column, declared_table
 from deepval.report.charts import Chart
-from deepval.report.table import Table, lines_of
+from deepval.report.table import Table
 from deepval.results import Result
 
 LABELS = (VALUE, *PUBLISHED)
@@ -22,29 +24,21 @@ ROUTERS = "all"
 
 @dataclass(frozen=True)
 class ObjectiveCount:
-    """Cells and budgets in which a recipe wins when fitted on a published objective, and on decision value.
+    """Cells and budgets in which a recipe wins when fitted on a published objective, and on decision value."""
 
-    Attributes:
-        label: The published objective.
-        recipe: The recipe, or `all`.
-        combinations: Cells times budgets (times recipes).
-        wins: Those in which it beats random when fitted on the objective.
-        decision_wins: When fitted on decision value.
-        only: It beats random on the objective and not on decision value.
-        only_decision: The reverse.
-        ahead: The objective is ahead of decision value: the paired interval lies above 0.
-        behind: Below 0.
-    """
-
-    label: str
-    recipe: str
-    combinations: int
-    wins: int
-    decision_wins: int
-    only: int
-    only_decision: int
-    ahead: int
-    behind: int
+    label: str = column("The published objective", "objective")
+    recipe: str = column("The recipe, or `all`", "recipe")
+    combinations: int = column("Cells times budgets, times recipes for `all`", "of")
+    wins: int = column("Combinations in which it beats random when fitted on the objective", "wins")
+    decision_wins: int = column("Combinations in which it beats random when fitted on decision value", "value wins")
+    only: int = column("Combinations in which it beats random on the objective and not on decision value", "only it")
+    only_decision: int = column(
+        "Combinations in which it beats random on decision value and not on the objective", "only value"
+    )
+    ahead: int = column(
+        "Combinations in which the paired interval of objective less decision value is above 0", "ahead"
+    )
+    behind: int = column("Combinations in which the interval is below 0", "behind")
 
 
 def rows(results: Mapping[str, Result]) -> list[Contrast]:
@@ -54,13 +48,13 @@ def rows(results: Mapping[str, Result]) -> list[Contrast]:
 
 def counts(rows: Sequence[Contrast]) -> list[ObjectiveCount]:
     """One row per published objective for all recipes together, then for each."""
-    found = []
+    records = []
     for label in dict.fromkeys(row.label for row in rows):
         own = [row for row in single(rows) if row.label == label]
         names = dict.fromkeys(row.recipe for row in own)
         groups = {ROUTERS: own} | {name: [row for row in own if row.recipe == name] for name in names}
-        found += [_count(label, name, members) for name, members in groups.items()]
-    return found
+        records += [_count(label, name, members) for name, members in groups.items()]
+    return records
 
 
 def _count(label: str, recipe: str, members: Sequence[Contrast]) -> ObjectiveCount:
@@ -80,24 +74,15 @@ def _count(label: str, recipe: str, members: Sequence[Contrast]) -> ObjectiveCou
 
 def table(rows: Sequence[Contrast]) -> Table:
     """The counts as a table, with the rows in which one of the two beats random and the other does not."""
-    header = ("objective", "recipe", "of", "wins", "value wins", "only it", "only value", "ahead", "behind")
-    found = counts(rows)
-    texts = [
-        (
-            *(row.label, row.recipe),
-            *map(str, (row.combinations, row.wins, row.decision_wins, row.only, row.only_decision)),
-            *map(str, (row.ahead, row.behind)),
-        )
-        for row in found
-    ]
-    every = [row for row in found if row.recipe == ROUTERS]
+    records = counts(rows)
+    every = [row for row in records if row.recipe == ROUTERS]
     notes = (
         "of: cells times budgets. wins: better than random; value: the same recipe fitted on decision value. ahead, "
         "behind: of the same recipe on decision value, by the paired interval of the gain.",
         f"Of {sum(row.combinations for row in every)} rows a published objective alone beats random in "
         f"{sum(row.only for row in every)}, decision value alone in {sum(row.only_decision for row in every)}.",
     )
-    return Table("Published routing objectives against decision value", header, lines_of(texts), notes)
+    return declared_table(ObjectiveCount, records, "Published routing objectives against decision value", notes=notes)
 
 
 def tables(rows: Sequence[Contrast]) -> list[Table]:
@@ -109,3 +94,23 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
 def chart(rows: Sequence[Contrast]) -> Chart:
     """The means over cells at the headline budget."""
     return pooled_chart(rows)
+
+
+PUBLISHED_OBJECTIVES = Analysis(
+    "published-objectives",
+    shows="Compare fits on published objectives",
+    details=(
+        "The same routers fitted on decision value, on ORIC's reward and on AP-swap: wins against random, "
+        "discordant rows, and rows significantly ahead and behind."
+    ),
+    see="analyses.md#labels",
+    paper="published routing objectives",
+    example="cells/braking-monocular -a router-gbm-value -a router-gbm-binary",
+    rows=rows,
+    kind=Contrast,
+    tables=tables,
+    chart=chart,
+    takes={"results": "relabelled"},
+    recipes=RECIPES,
+    labels=LABELS,
+)

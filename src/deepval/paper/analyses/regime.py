@@ -92,12 +92,12 @@ def regime(table: ValueTable) -> Regime:
 
 def regime_lines(cells: Mapping[Downstream, Sequence[ValueTable]]) -> Iterator[str]:
     """Mean and spread of each figure over the tables of a cell, beside the paper's range, cell by cell."""
-    for (system, geometry), found in cells.items():
-        figures = [asdict(regime(table)) for table in found]
-        yield f"{system}, {geometry} geometry: {quantity(len(found), 'seed')} of {len(found[0]):,} inputs"
+    for (system, geometry), tables in cells.items():
+        figures = [asdict(regime(table)) for table in tables]
+        yield f"{system}, {geometry} geometry: {quantity(len(tables), 'seed')} of {len(tables[0]):,} inputs"
         yield f"  {'':12s} {'mean':>8s} {'least':>8s} {'most':>8s}   paper"
         for name in figures[0]:
             numbers = np.array([figure[name] for figure in figures])
-            told = PAPER.get((system, geometry), {}).get(name)
-            beside = "" if told is None else " to ".join(f"{bound:.3f}" for bound in sorted(set(told)))
-            yield f"  {name:12s} {numbers.mean():8.3f} {numbers.min():8.3f} {numbers.max():8.3f}   {beside}"
+            bounds = PAPER.get((system, geometry), {}).get(name)
+            range_text = "" if bounds is None else " to ".join(f"{bound:.3f}" for bound in sorted(set(bounds)))
+            yield f"  {name:12s} {numbers.mean():8.3f} {numbers.min():8.3f} {numbers.max():8.3f}   {range_text}"

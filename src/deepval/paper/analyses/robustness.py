@@ -3,7 +3,7 @@
 nDG of the false-negative gain (the reduction in missed objects, E1) and of the multi-metric diagnostic, both of which
 know the reference. A configuration is data set, detector pair, geometry and task, where the braking controller is the
 longitudinal task and the lateral corridor controller the lateral one. Perception gains depend on neither geometry nor
-task, so the other configurations of a cell whose data are at hand need its losses alone.
+task, so the other configurations of a cell with data need its losses alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +21,11 @@ from deepval.judging.budgets import Selection, allowance
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
-from deepval.paper.analyses.judged import Units, harm
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm
+from deepval.paper.analysis import LOCATED, Analysis
+from deepval.paper.columns import column, declared_table, high, low
 from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, number
 from deepval.results import Row
 from deepval.systems import SYSTEMS
 from deepval.systems.system import constants
@@ -37,64 +39,40 @@ SIGNALS = {"fn": "gain-E1", "multi": "multi-metric"}
 
 
 @dataclass(frozen=True)
-class RobustnessRow:
-    """One configuration. None: undefined.
+class ConfigurationColumns:
+    """A configuration: data set, detector pair, geometry and task."""
 
-    Attributes:
-        cell: The cell, or what the configuration is where it was made from another cell's data.
-        dataset: The data set.
-        cheap: The cheap mode.
-        full: The full mode.
-        geometry: How detections become objects.
-        system: The downstream system.
-        task: longitudinal, lateral, or the system where it is neither.
-        alpha: Share of inputs that may be escalated.
-        inputs: Number of inputs.
-        units: Number of units.
-        fn_ndg: nDG of the false-negative gain, with its 95 % interval over units.
-        fn_verdict: better, worse or unresolved against random.
-        fn_reason: Why it is undefined.
-        multi_ndg: nDG of the multi-metric diagnostic, out of fold, with its 95 % interval over units.
-        multi_verdict: The same of it.
-        multi_reason: The same of it.
-        affected: Inputs whose loss the full mode changes.
-        harmed: Those that it makes worse.
-        harm_rate: Share of the affected inputs that are harmed, with its 95 % interval over units.
-        harm_ratio: Total harm over total benefit, with its 95 % interval over units.
-        draws: Number of draws.
-        draws_dropped: Draws without any benefit, left out of the interval of the harm ratio.
-    """
+    cell: str = column(
+        "The cell; the configuration in words where it was made from another cell's data", "configuration"
+    )
+    dataset: str = column("The data set")
+    cheap: str = column("The cheap mode")
+    full: str = column("The full mode")
+    geometry: str = column("How detections become objects")
+    system: str = column("The downstream system")
+    task: str = column("longitudinal or lateral; the system where it is neither", "task")
+    alpha: float = column("Share of inputs that may be escalated")
 
-    cell: str
-    dataset: str
-    cheap: str
-    full: str
-    geometry: str
-    system: str
-    task: str
-    alpha: float
-    inputs: int
-    units: int
-    fn_ndg: float | None
-    fn_ndg_lo: float | None
-    fn_ndg_hi: float | None
-    fn_verdict: str | None
-    fn_reason: str | None
-    multi_ndg: float | None
-    multi_ndg_lo: float | None
-    multi_ndg_hi: float | None
-    multi_verdict: str | None
-    multi_reason: str | None
-    affected: int
-    harmed: int
-    harm_rate: float | None
-    harm_rate_lo: float | None
-    harm_rate_hi: float | None
-    harm_ratio: float | None
-    harm_ratio_lo: float | None
-    harm_ratio_hi: float | None
-    draws: int
-    draws_dropped: int
+
+@dataclass(frozen=True, kw_only=True)
+class SignalColumns:
+    """How well the two signals rank."""
+
+    fn_ndg: float | None = column("nDG of the false-negative gain", "nDG FN gain", number)
+    fn_ndg_lo: float | None = low(heading="95 %")
+    fn_ndg_hi: float | None = high()
+    fn_verdict: str | None = column("Verdict on it against random: better, worse or unresolved")
+    fn_reason: str | None = column("Why it is undefined")
+    multi_ndg: float | None = column("nDG of the multi-metric diagnostic, out of fold", "nDG multi", number)
+    multi_ndg_lo: float | None = low(heading="95 %")
+    multi_ndg_hi: float | None = high()
+    multi_verdict: str | None = column("Verdict on it against random: better, worse or unresolved")
+    multi_reason: str | None = column("Why it is undefined")
+
+
+@dataclass(frozen=True)
+class RobustnessRow(HarmColumns, SignalColumns, InputColumns, ConfigurationColumns):
+    """One configuration. None: undefined."""
 
 
 class Configuration(NamedTuple):
@@ -116,27 +94,27 @@ def rows(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> list[RobustnessRow]:
-    """One row per cell, and one for each further configuration of those whose data are at hand.
+    """One row per cell, and one for each further configuration of the cells with data.
 
     Args:
         cells: Cells by name.
-        located: Specifications of those whose data are at hand, by the same names (`cells.located`): both geometries
+        located: Specifications of the cells with data, by the same names (`cells.located`): both geometries
             and both tasks are judged there, whichever of them the cell is.
         alpha: Share of inputs that may be escalated.
-        units: Units whose inputs are looked at; the diagnostic is fitted out of fold over all units of a cell.
+        units: Units whose inputs are judged; the diagnostic is fitted out of fold over all units of a cell.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
     every = list(configurations(cells, located or {}, watch=watch))
-    return [_row(each, units=units, alpha=alpha, draws=draws, seed=seed) for each in watch(every, "perception gains")]
+    return [_row(item, units=units, alpha=alpha, draws=draws, seed=seed) for item in watch(every, "perception gains")]
 
 
 def configurations(
     cells: Mapping[str, BuiltCell], located: Mapping[str, CellSpec], *, watch: Watch = unwatched
 ) -> Iterator[Configuration]:
     """The cells, and the configurations of their data that are not among them."""
-    given = [_setting(cell.spec) for cell in cells.values()]
+    settings = [_setting(cell.spec) for cell in cells.values()]
     for name, cell in cells.items():
         yield Configuration(name, cell.spec, cell.listed, cell.evidence)
         spec = located.get(name)
@@ -148,94 +126,82 @@ def configurations(
             for geometry in _geometries(spec)
             for system in TASKS
         ]
-        missing = [other for other in others if _setting(other) not in given]
-        given += [_setting(other) for other in missing]
+        missing = [other for other in others if _setting(other) not in settings]
+        settings += [_setting(other) for other in missing]
         tables = variant_tables(missing, cell.listed, watch=watch, label="configurations") if missing else []
         for other, table in zip(missing, tables, strict=True):
             rows = positions(table.input, cell.table.input)
-            kept = {column: held[rows] for column, held in cell.evidence.kept.items()}
-            called = f"{spec.dataset} {spec.order[0]} -> {spec.order[-1]}, {other.geometry}, {TASKS[other.system]}"
-            yield Configuration(called, other, table, Evidence(table, kept))
+            evidence = {column: values[rows] for column, values in cell.evidence.columns.items()}
+            label = f"{spec.dataset} {spec.order[0]} -> {spec.order[-1]}, {other.geometry}, {TASKS[other.system]}"
+            yield Configuration(label, other, table, Evidence(table, evidence))
 
 
 def _geometries(spec: CellSpec) -> tuple[str, ...]:
     """The cell's own geometry and the oracle's; beside the oracle's, the one that its detections can be placed by."""
     if spec.geometry == "oracle":
-        solid = any(not used.boxed for unit in spec.units for used in unit_data(spec, unit).used.values())
+        solid = any(not used.has_boxes for unit in spec.units for used in unit_data(spec, unit).used.values())
         return ("cuboids" if solid else "monocular", "oracle")
     return (spec.geometry, "oracle") if spec.geometry in ("monocular", "cuboids") else (spec.geometry,)
 
 
 def _setting(spec: CellSpec) -> dict[str, Any]:
-    """What tells configurations apart: constants of the system do not."""
-    ends = {part: told for part, told in spec.key.items() if part not in ("system", "modes", "mode")}
+    """What distinguishes configurations; constants of the system do not."""
+    ends = {part: value for part, value in spec.key.items() if part not in ("system", "modes", "mode")}
     return ends | {"system": spec.system, "ends": [spec.key["mode"][spec.order[end]] for end in (0, -1)]}
 
 
-def _row(each: Configuration, *, units: Units, alpha: float, draws: int | Literal["exact"], seed: int) -> RobustnessRow:
-    table = each.table.restrict(list(units_of(each.spec.roles, units)))
+def _row(
+    configuration: Configuration, *, units: Units, alpha: float, draws: int | Literal["exact"], seed: int
+) -> RobustnessRow:
+    table = configuration.table.restrict(list(units_of(configuration.spec.roles, units)))
     drawn = make_draws(len(table.unit_ids), draws, seed)
-    scores, why = _scores(each, table)
+    scores, why = _scores(configuration, table)
     resamples = Resamples.of(table, drawn, leave_out_up_to=0)
     allowed = allowance(Selection(alpha), table.modes, None)
-    found = {item.row.allocator: item.row for item in judge(resamples, list(scores.values()), [allowed])}
-    told: dict[str, Any] = {}
+    rows_by_signal = {item.row.allocator: item.row for item in judge(resamples, list(scores.values()), [allowed])}
+    columns: dict[str, Any] = {}
     for short, signal in SIGNALS.items():
-        row = found.get(signal, Row(signal, "selection", alpha, reason=why.get(signal)))
+        row = rows_by_signal.get(signal, Row(signal, "selection", alpha, reason=why.get(signal)))
         fields = ("ndg", "ndg_lo", "ndg_hi", "verdict", "reason")
-        told |= {f"{short}_{field}": getattr(row, field) for field in fields}
+        columns |= {f"{short}_{field}": getattr(row, field) for field in fields}
     return RobustnessRow(
-        cell=each.name,
-        dataset=each.spec.dataset,
-        cheap=each.spec.order[0],
-        full=each.spec.order[-1],
-        geometry=each.spec.geometry,
-        system=each.spec.system,
-        task=TASKS.get(each.spec.system, each.spec.system),
+        cell=configuration.name,
+        dataset=configuration.spec.dataset,
+        cheap=configuration.spec.order[0],
+        full=configuration.spec.order[-1],
+        geometry=configuration.spec.geometry,
+        system=configuration.spec.system,
+        task=TASKS.get(configuration.spec.system, configuration.spec.system),
         alpha=alpha,
         inputs=len(table),
         units=len(table.unit_ids),
-        **told,
+        **columns,
         **harm(table, drawn),
     )
 
 
-def _scores(each: Configuration, table: ValueTable) -> tuple[dict[str, Scores], dict[str, str]]:
+def _scores(configuration: Configuration, table: ValueTable) -> tuple[dict[str, Scores], dict[str, str]]:
     """The two signals on the inputs of a table; a reason for one that is undefined."""
-    found, why = {}, {}
-    rows = positions(table.input, each.evidence.table.input)
+    scores, why = {}, {}
+    rows = positions(table.input, configuration.evidence.table.input)
     for signal in SIGNALS.values():
         try:
-            values = DIAGNOSTICS[signal].scores(each.evidence)[rows]
+            values = DIAGNOSTICS[signal].scores(configuration.evidence)[rows]
         except InputError as error:
             if is_of_machine(error):
                 raise
             why[signal] = str(error).rstrip(".")
             continue
-        found[signal] = Scores(signal, values, np.ones(len(rows), dtype=bool), (), "diagnostic")
-    return found, why
+        scores[signal] = Scores(signal, values, np.ones(len(rows), dtype=bool), (), "diagnostic")
+    return scores, why
 
 
 def table(rows: Sequence[RobustnessRow]) -> Table:
     """The rows as a table."""
-    share = f"{100 * rows[0].alpha:g} %" if rows else "a share"
-    header = ("configuration", "task", "affected", "harmed", "harm ratio", "nDG FN gain", "95 %", "nDG multi", "95 %")
-    texts = [
-        (
-            row.cell,
-            row.task,
-            f"{row.affected:,}",
-            percent(row.harm_rate, 1),
-            number(row.harm_ratio),
-            number(row.fn_ndg),
-            interval(row.fn_ndg_lo, row.fn_ndg_hi),
-            number(row.multi_ndg),
-            interval(row.multi_ndg_lo, row.multi_ndg_hi),
-        )
-        for row in rows
-    ]
-    title = f"Ranking by perception gain at {share}, over configurations"
-    return Table(title, header, lines_of(texts), tuple(_notes(rows)))
+    budget = f"{100 * rows[0].alpha:g} %" if rows else "a share"
+    order = ("cell", "task", "affected", "harm_rate", "harm_ratio", "fn_ndg", "fn_ndg_lo", "multi_ndg", "multi_ndg_lo")
+    title = f"Ranking by perception gain at {budget}, over configurations"
+    return declared_table(RobustnessRow, rows, title, notes=list(_notes(rows)), order=order)
 
 
 def _notes(rows: Sequence[RobustnessRow]) -> Iterator[str]:
@@ -251,3 +217,20 @@ def _notes(rows: Sequence[RobustnessRow]) -> Iterator[str]:
         )
     reasons = [f"{row.cell}: {why}." for row in rows for why in (row.fn_reason, row.multi_reason) if why]
     yield from dict.fromkeys(reasons)
+
+
+ROBUSTNESS = Analysis(
+    "robustness",
+    shows="Show signals over sixteen configurations",
+    details=(
+        "What ranking by perception gain is worth over sixteen configurations of system, geometry and "
+        "corridor. Other geometries and systems need the data."
+    ),
+    paper="robustness",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=RobustnessRow,
+    table=table,
+    takes=LOCATED,
+    by="pair",
+)

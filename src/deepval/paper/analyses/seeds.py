@@ -2,86 +2,91 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
+from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Setting
+from deepval.paper.columns import AllocatorName, CellName, column, declared_table, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, lines_of, number
+from deepval.report.table import Table, number
+
+RANDOMIZED = ("router-mlp-value", "router-mlp-binary", "gate-gbm", "router-gbm-value", "router-gbm-binary")
+"""The recipes of the paper's study; no other recipe has a random fit."""
 
 
 @dataclass(frozen=True)
-class SeedStudy:
-    """One allocator fitted with several seeds, judged on the test units.
+class SeedStudy(AllocatorName, CellName):
+    """One allocator fitted with several seeds, judged on the test units."""
 
-    Attributes:
-        cell: The cell.
-        allocator: The recipe.
-        alpha: Share of inputs that may be escalated.
-        seeds: The seeds.
-        ndg: nDG by seed, None where it is undefined.
-        verdicts: Verdict against random by seed.
-        identical: Whether every seed gives the same scores to the bit.
-    """
-
-    cell: str
-    allocator: str
-    alpha: float
-    seeds: tuple[int, ...]
-    ndg: tuple[float | None, ...]
-    verdicts: tuple[str | None, ...]
-    identical: bool
+    alpha: float = column("Share of inputs that may be escalated")
+    seeds: tuple[int, ...] = column("The seeds")
+    ndg: tuple[float | None, ...] = column(
+        "nDG by seed; None where it is undefined", "nDG by seed", lambda values: " ".join(map(number, values))
+    )
+    verdicts: tuple[str | None, ...] = column(
+        "Verdict against random by seed", "better", lambda verdicts: str(verdicts.count("better"))
+    )
+    identical: bool = column("Whether every seed gives the same scores to the bit", "same bits", yes_no)
 
     @property
     def span(self) -> float | None:
         """Largest nDG less the smallest; None where one is undefined."""
-        known = [value for value in self.ndg if value is not None]
-        return max(known) - min(known) if len(known) == len(self.ndg) else None
+        numbers = [value for value in self.ndg if value is not None]
+        return max(numbers) - min(numbers) if len(numbers) == len(self.ndg) else None
 
 
 def rows(
     cells: Mapping[str, BuiltCell],
-    recipes: Iterable[str],
+    recipes: Iterable[str] = RANDOMIZED,
     *,
-    seeds: int = 6,
+    seeds: Annotated[int, Setting("Number of seeds: 0, 1, ...", limits=(1, 1_000))] = 6,
     alpha: float = 0.2,
     draws: int = 1000,
     watch: Watch = unwatched,
 ) -> list[SeedStudy]:
     """Each recipe fitted on each cell with seeds 0, 1, ... and judged on its test units."""
-    wanted, found = list(recipes), []
+    names, records = list(recipes), []
     for name, cell in cells.items():
-        for recipe in watch(wanted, f"seeds on {name}"):
+        for recipe in watch(names, f"seeds on {name}"):
             scored = {seed: score_on(cell, fit_on(cell, recipe, seed=seed)) for seed in range(seeds)}
             scores = {f"seed {seed}": item.over(cell.table) for seed, item in scored.items()}
             result = evaluate(cell.listed, scores, [Selection(alpha)], units=list(cell.split.test), draws=draws)
-            judged = [result.row(each) for each in scores]
+            judged_rows = [result.row(label) for label in scores]
             same = len({item.score.tobytes() for item in scored.values()}) == 1
-            ndg, verdicts = tuple(row.ndg for row in judged), tuple(row.verdict for row in judged)
-            found.append(SeedStudy(name, recipe, alpha, tuple(scored), ndg, verdicts, same))
-    return found
+            ndg, verdicts = tuple(row.ndg for row in judged_rows), tuple(row.verdict for row in judged_rows)
+            records.append(SeedStudy(name, recipe, alpha, tuple(scored), ndg, verdicts, same))
+    return records
 
 
 def table(rows: Sequence[SeedStudy]) -> Table:
     """The rows as a table."""
-    header = ("cell", "allocator", "nDG by seed", "span", "better", "same bits")
-    texts = [
-        (
-            row.cell,
-            row.allocator,
-            " ".join(number(v) for v in row.ndg),
-            number(row.span),
-            str(sum(verdict == "better" for verdict in row.verdicts)),
-            "yes" if row.identical else "no",
-        )
-        for row in rows
-    ]
-    return Table("Training seeds", header, lines_of(texts))
+    spans = [number(row.span) for row in rows]
+    return declared_table(SeedStudy, rows, "Training seeds").with_column("nDG by seed", "span", spans)
 
 
 def chart(rows: Sequence[SeedStudy]) -> Chart:
     """The nDG by seed for each recipe and cell."""
     dots = [Dot(f"{row.cell}: {row.allocator}", "", value) for row in rows for value in row.ndg]
     return plain("nDG by training seed", dots, line=0.0)
+
+
+SEEDS = Analysis(
+    "seeds",
+    shows="Show how results depend on the training seed",
+    details="nDG and verdict of an allocator fitted with several seeds, and whether its scores are the same bits.",
+    see="definitions.md#seeds-and-transfer",
+    paper="seed study",
+    example="cells/braking-monocular -a router-mlp-value -a gate-gbm",
+    rows=rows,
+    kind=SeedStudy,
+    table=table,
+    chart=chart,
+    by="cell",
+    judges=True,
+    long=True,
+    among=FIRST_OF_PAIR,
+)

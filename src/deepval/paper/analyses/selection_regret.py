@@ -7,7 +7,7 @@ once, on the test units, by realised decision gain. So learned allocators must h
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from deepval.arrays import Float, Int
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
-from deepval.judging.budgets import Selection
+from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.comparison import Basis, Contender, basis, contenders
 from deepval.judging.draws import Draws, seeds_by_units
 from deepval.judging.evaluation import evaluate
@@ -24,7 +24,9 @@ from deepval.judging.over_cells import Pair, over_pairs, shared_draws
 from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
 from deepval.judging.ties import inclusion
-from deepval.paper.analyses.judged import judged
+from deepval.paper.analyses.judged import judged, loss_title
+from deepval.paper.analysis import Analysis, Setting
+from deepval.paper.columns import column, high, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -34,18 +36,17 @@ from deepval.tables.columns import positions
 from deepval.tables.shares import quota
 from deepval.tables.values import ValueTable
 
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
 RANDOM = "random"
 FREE = (RANDOM, "uncertainty", "criticality", "ego-speed")
-"""Signals that were fitted to nothing."""
+"""Signals without a fit."""
 POOLS = ("target-free", "learned", "diagnostics")
-"""Each holds those before it: signals fitted to nothing, then allocators that were fitted, then what nobody may see."""
+"""Pools of signals; each contains those before it: signals without a fit, fitted allocators, diagnostics."""
 HEADLINES = ("E1", "E8")
 """Perception losses that the paper looks at: missed objects, and their risk."""
 TIED = 1e-9
-"""Signals whose sums are nearer than this, as a part of all that there is to gain or lose, are tied."""
+"""Signals are tied where their sums differ by less than this part of all gains and losses."""
 FEWEST_TEST, FEWEST_VALIDATION = 5, 8
-"""Affected inputs that a cell needs to be judged, and to be chosen on: the paper leaves out cells with 4 and with 7."""
+"""Fewest affected inputs of a cell to judge it, and to choose on it: the paper leaves out cells with 4 and with 7."""
 
 Pool = Mapping[str, Float[np.ndarray, "input"] | None]
 """Scores by signal; random has none."""
@@ -92,10 +93,10 @@ def objectives(
     cell: BuiltCell, table: ValueTable, losses: Sequence[str] | None = None
 ) -> dict[str, Float[np.ndarray, "input"]]:
     """Perception gains of a table's inputs by loss, those that the cell's modes define, all or the named ones."""
-    kept = positions(table.input, cell.table.input)
-    gains = {name: gain[kept] for name, gain in perception_gains(*cell.evidence.losses).items()}
-    wanted = LOSSES if losses is None else losses
-    return {name: gains[name] for name in wanted if name in gains and not np.isnan(gains[name]).any()}
+    at = positions(table.input, cell.table.input)
+    gains = {name: gain[at] for name, gain in perception_gains(*cell.evidence.losses).items()}
+    names = LOSSES if losses is None else losses
+    return {name: gains[name] for name in names if name in gains and not np.isnan(gains[name]).any()}
 
 
 def checked_losses(losses: Iterable[str]) -> list[str]:
@@ -105,6 +106,12 @@ def checked_losses(losses: Iterable[str]) -> list[str]:
     if unknown is not None:
         raise InputError(f"A perception loss must be one of {', '.join(LOSSES)}; found {unknown!r}.")
     return named
+
+
+Losses = Annotated[
+    Sequence[str] | None,
+    Setting("Perception loss, E1 to E8. Repeatable. Default: all that are defined.", ("--loss",), read=checked_losses),
+]
 
 
 def pools(scored: Mapping[str, Scored], table: ValueTable) -> dict[str, Pool]:
@@ -119,17 +126,17 @@ def pools(scored: Mapping[str, Scored], table: ValueTable) -> dict[str, Pool]:
         "learned": [name for name, item in whole.items() if name not in SIGNALS and item.kind == "deployable"],
         "diagnostics": [name for name, item in whole.items() if item.kind == "diagnostic"],
     }
-    found: dict[str, Pool] = {}
+    by_name: dict[str, Pool] = {}
     members: dict[str, Float[np.ndarray, "input"] | None] = {RANDOM: None}
     for kind, names in kinds.items():
         if names:
             members = members | {name: whole[name].values for name in names}
-            found[kind] = members
-    return found
+            by_name[kind] = members
+    return by_name
 
 
 def too_few(table: ValueTable, fewest: int, units: str) -> str | None:
-    """Why a table is not judged on, in words: too few of its inputs are affected; None where it is."""
+    """Reason to leave a table out: too few of its inputs are affected; None where they are enough."""
     number = table.affected
     return None if number >= fewest else f"{number} affected {units} inputs, fewer than {fewest}"
 
@@ -139,62 +146,48 @@ BY_DECISION = "chosen by decision gain"
 
 @dataclass(frozen=True)
 class RegretRow:
-    """What choosing by one perception gain costs at one budget, in a cell or as the equal-weight mean over cells.
+    """What choosing by one perception gain costs at one budget, in a cell or as the equal-weight mean over cells."""
 
-    Attributes:
-        cell: The cell; None in the mean over cells.
-        cells: Number of cells; 0 where the cell is not scored.
-        pool: What was chosen among.
-        loss: The perception loss whose decrease chose: E1 to E8.
-        alpha: Share of inputs that may be escalated.
-        by_perception: Signal of the largest perception gain on the validation units, or those tied; of one cell only.
-        by_decision: Signal of the largest decision gain there.
-        alike: Cells in which both choose the same.
-        gain_perception: What the first realises on the test units, as a share of the all-cheap loss.
-        gain_decision: What the second realises.
-        regret: gain_decision - gain_perception, paired; of tied signals the mean is taken.
-        regret_lo: Lower bound of its 95 % interval over units, drawn once for all cells of a data set.
-        regret_hi: Upper bound.
-        ndg_regret: The same difference in nDG.
-        ndg_regret_lo: Lower bound of its interval, draws with a small prize in any cell left out.
-        ndg_regret_hi: Upper bound.
-        verdict: better where choosing by decision gain is, worse where choosing by perception gain is, or unresolved.
-        cells_better: Cells whose own interval says better.
-        cells_worse: Cells whose own interval says worse.
-        draws: Number of draws.
-        dropped: Draws that could not be compared, for want of a positive all-cheap loss.
-        ndg_dropped: Draws left out of the nDG interval.
-        reason: Why something is None.
-    """
-
-    cell: str | None
-    cells: int
-    pool: str
-    loss: str
-    alpha: float
-    by_perception: tuple[str, ...] = ()
-    by_decision: tuple[str, ...] = ()
-    alike: int = 0
-    gain_perception: float | None = None
-    gain_decision: float | None = None
-    regret: float | None = None
-    regret_lo: float | None = None
-    regret_hi: float | None = None
-    ndg_regret: float | None = None
-    ndg_regret_lo: float | None = None
-    ndg_regret_hi: float | None = None
-    verdict: str | None = None
-    cells_better: int = 0
-    cells_worse: int = 0
-    draws: int = 0
-    dropped: int = 0
-    ndg_dropped: int = 0
-    reason: str | None = None
+    cell: str | None = column("The cell; None in the mean over cells")
+    cells: int = column("Number of cells; 0 where the cell is not scored")
+    pool: str = column("The signals to choose from")
+    loss: str = column("The perception loss whose decrease chooses: E1 to E8")
+    alpha: float = column("Share of inputs that may be escalated")
+    by_perception: tuple[str, ...] = column(
+        "Signals with the largest perception gain on the validation units, several if tied; empty in a mean",
+        default=(),
+    )
+    by_decision: tuple[str, ...] = column("Signals with the largest decision gain there", default=())
+    alike: int = column("Cells in which both choose the same", default=0)
+    gain_perception: float | None = column(
+        "Gain on the test units of the choice by perception, as a share of the all-cheap loss", default=None
+    )
+    gain_decision: float | None = column("Gain there of the choice by decision", default=None)
+    regret: float | None = column("gain_decision - gain_perception, paired; the mean over tied signals", default=None)
+    regret_lo: float | None = low(
+        "Lower end of its 95 % interval over units, drawn once for all cells of a data set", default=None
+    )
+    regret_hi: float | None = high(default=None)
+    ndg_regret: float | None = column("The same difference in nDG", default=None)
+    ndg_regret_lo: float | None = low(
+        "Lower end of its 95 % interval; draws with a small prize in any cell are left out", default=None
+    )
+    ndg_regret_hi: float | None = high(default=None)
+    verdict: str | None = column(
+        "better where choosing by decision gain is ahead, worse where choosing by perception gain is, or unresolved",
+        default=None,
+    )
+    cells_better: int = column("Cells with the verdict better", default=0)
+    cells_worse: int = column("Cells with the verdict worse", default=0)
+    draws: int = column("Number of draws", default=0)
+    dropped: int = column("Draws without a positive all-cheap loss, which cannot be compared", default=0)
+    ndg_dropped: int = column("Draws left out of the nDG interval", default=0)
+    reason: str | None = column("Why something is None", default=None)
 
 
 @dataclass(frozen=True)
-class _Place:
-    """What is asked of every cell."""
+class _Setting:
+    """A pool, a perception loss and a budget."""
 
     pool: str
     loss: str
@@ -214,8 +207,8 @@ def rows(
     cells: Mapping[str, BuiltCell],
     scores: Mapping[str, Mapping[str, Scored]],
     *,
-    losses: Sequence[str] | None = None,
-    alphas: Sequence[float] = ALPHAS,
+    losses: Losses = None,
+    alphas: Sequence[float] = LEVELS,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
     watch: Watch = unwatched,
@@ -225,28 +218,28 @@ def rows(
     Args:
         cells: Cells by name, of one or several data sets.
         scores: Per cell, scores of all inputs by signals and by allocators fitted on the training units.
-        losses: Perception losses that choose; all that a cell's modes define where None.
+        losses: Perception losses to choose by; all that a cell's modes define where None.
         alphas: Shares of inputs that may be escalated.
         draws: Number of draws of units, or "exact".
         seed: Their seed; data sets have children of it.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
     budgets = [Selection(alpha) for alpha in alphas]
     reasons = {name: _not_chosen_on(cell) for name, cell in cells.items()}
     scored = {name: cell for name, cell in cells.items() if reasons[name] is None}
     if not scored:
-        told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise InputError(f"There must be a cell to choose on; found none ({told}).")
+        words = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        raise InputError(f"There must be a cell to choose on; found none ({words}).")
     seeds = seeds_by_units({name: cell.split.test for name, cell in scored.items()}, seed)
-    choices: dict[str, dict[_Place, _Choice]] = {}
+    choices: dict[str, dict[_Setting, _Choice]] = {}
     for name, cell in watch(list(scored.items()), "choosing"):
         choices[name] = dict(_choices(name, cell, scores[name], losses, budgets, draws=draws, seed=seeds[name]))
-    places = list(dict.fromkeys(place for found in choices.values() for place in found))
-    return [row for place in places for row in _rows(place, choices, reasons)]
+    settings = list(dict.fromkeys(setting for own in choices.values() for setting in own))
+    return [row for setting in settings for row in _rows(setting, choices, reasons)]
 
 
 def _not_chosen_on(cell: BuiltCell) -> str | None:
-    """Why nothing can be chosen on a cell, or compared there; None where it can."""
+    """Reason why a cell cannot be chosen on or compared; None where it can."""
     if not cell.split.validation:
         return f"no validation units: {cell.split.too_few or 'the split gives it none'}"
     return too_few(judged(cell, "validation"), FEWEST_VALIDATION, "validation") or too_few(
@@ -263,63 +256,63 @@ def _choices(
     *,
     draws: int | Literal["exact"],
     seed: int,
-) -> Iterator[tuple[_Place, _Choice]]:
-    held, test = judged(cell, "validation"), judged(cell, "test")
-    on_held, on_test = pools(scored, held), pools(scored, test)
+) -> Iterator[tuple[_Setting, _Choice]]:
+    validation, test = judged(cell, "validation"), judged(cell, "test")
+    on_validation, on_test = pools(scored, validation), pools(scored, test)
     used = {signal for pool in on_test.values() for signal, score in pool.items() if score is not None}
-    given = {signal: scored[signal].over(cell.table) for signal in scored if signal in used}
-    result = evaluate(cell.listed, given, budgets, units=list(cell.split.test), draws=draws, seed=seed)
+    scores_by_signal = {signal: scored[signal].over(cell.table) for signal in scored if signal in used}
+    result = evaluate(cell.listed, scores_by_signal, budgets, units=list(cell.split.test), draws=draws, seed=seed)
     reached = basis(result)
-    for kind in on_held:
-        pool: Pool = {signal: s for signal, s in on_held[kind].items() if signal in on_test.get(kind, ())}
+    for kind in on_validation:
+        pool: Pool = {signal: s for signal, s in on_validation[kind].items() if signal in on_test.get(kind, ())}
         for budget in budgets:
-            slots, key = int(quota(len(held), budget.alpha)), BudgetKey("selection", budget.alpha)
-            by_decision = ranked(held.decision_values, pool, slots).best
-            for loss, gain in objectives(cell, held, losses).items():
+            slots, key = int(quota(len(validation), budget.alpha)), BudgetKey("selection", budget.alpha)
+            by_decision = ranked(validation.decision_values, pool, slots).best
+            for loss, gain in objectives(cell, validation, losses).items():
                 by_perception = ranked(gain, pool, slots).best
                 pair = Pair(name, reached, _either(reached, by_decision, key), _either(reached, by_perception, key))
-                yield _Place(kind, loss, budget.alpha), _Choice(by_perception, by_decision, pair)
+                yield _Setting(kind, loss, budget.alpha), _Choice(by_perception, by_decision, pair)
 
 
-def _either(held: Basis, names: Sequence[str], key: BudgetKey) -> Contender:
+def _either(basis_of_cell: Basis, names: Sequence[str], key: BudgetKey) -> Contender:
     """One of several signals at random: the mean of what they reach in every resample."""
-    members = [contenders(held, name)[key] for name in names]
-    first, samples = members[0], [each.sample for each in members if each.sample is not None]
+    members = [contenders(basis_of_cell, name)[key] for name in names]
+    first, samples = members[0], [item.sample for item in members if item.sample is not None]
     assert isinstance(first, Judged)
     assert len(samples) == len(members)
-    mean = [np.mean([getattr(each, part) for each in samples], axis=0) for part in ("gain", "benefit", "escalated")]
+    mean = [np.mean([getattr(item, part) for item in samples], axis=0) for part in ("gain", "benefit", "escalated")]
     return replace(first, sample=Sample(*mean))
 
 
 def _rows(
-    place: _Place, choices: Mapping[str, Mapping[_Place, _Choice]], reasons: Mapping[str, str | None]
+    setting: _Setting, choices: Mapping[str, Mapping[_Setting, _Choice]], reasons: Mapping[str, str | None]
 ) -> Iterator[RegretRow]:
-    found = {name: each[place] for name, each in choices.items() if place in each}
-    held = {name: choice.pair.held for name, choice in found.items()}
-    draws = shared_draws(held)
-    yield _row(None, place, list(found.values()), draws)
+    chosen = {name: item[setting] for name, item in choices.items() if setting in item}
+    bases = {name: choice.pair.held for name, choice in chosen.items()}
+    draws = shared_draws(bases)
+    yield _row(None, setting, list(chosen.values()), draws)
     for name, reason in reasons.items():
-        if name in found:
-            yield _row(name, place, [found[name]], draws)
+        if name in chosen:
+            yield _row(name, setting, [chosen[name]], draws)
         else:
-            told = reason or f"no {place.loss} or no such pool there"
-            yield RegretRow(name, 0, place.pool, place.loss, place.alpha, reason=told)
+            words = reason or f"no {setting.loss} or no such pool there"
+            yield RegretRow(name, 0, setting.pool, setting.loss, setting.alpha, reason=words)
 
 
-def _row(name: str | None, place: _Place, found: Sequence[_Choice], draws: Draws) -> RegretRow:
-    key, names = BudgetKey("selection", place.alpha), (BY_DECISION, f"chosen by {place.loss}")
-    pairs = [choice.pair for choice in found]
+def _row(name: str | None, setting: _Setting, chosen: Sequence[_Choice], draws: Draws) -> RegretRow:
+    key, names = BudgetKey("selection", setting.alpha), (BY_DECISION, f"chosen by {setting.loss}")
+    pairs = [choice.pair for choice in chosen]
     over = over_pairs(pairs, key, names, draws=draws)
     gains = [_gain([pair.one for pair in pairs], pairs), _gain([pair.other for pair in pairs], pairs)]
     return RegretRow(
         cell=name,
-        cells=len(found),
-        pool=place.pool,
-        loss=place.loss,
-        alpha=place.alpha,
-        by_perception=found[0].by_perception if name is not None else (),
-        by_decision=found[0].by_decision if name is not None else (),
-        alike=sum(choice.by_perception == choice.by_decision for choice in found),
+        cells=len(chosen),
+        pool=setting.pool,
+        loss=setting.loss,
+        alpha=setting.alpha,
+        by_perception=chosen[0].by_perception if name is not None else (),
+        by_decision=chosen[0].by_decision if name is not None else (),
+        alike=sum(choice.by_perception == choice.by_decision for choice in chosen),
         gain_perception=gains[1],
         gain_decision=gains[0],
         regret=over.difference,
@@ -341,9 +334,9 @@ def _row(name: str | None, place: _Place, found: Sequence[_Choice], draws: Draws
 def _gain(chosen: Sequence[Contender], pairs: Sequence[Pair]) -> float | None:
     """Mean over cells of the realised gain as a share of the all-cheap loss; None where some cell has no share."""
     parts = [
-        pair.held.totals.difference(each.sample.gain).share[0]
-        for each, pair in zip(chosen, pairs, strict=True)
-        if each.sample is not None
+        pair.held.totals.difference(item.sample.gain).share[0]
+        for item, pair in zip(chosen, pairs, strict=True)
+        if item.sample is not None
     ]
     return known(float(np.mean(parts)))
 
@@ -353,8 +346,8 @@ def table(rows: Sequence[RegretRow]) -> Table:
     header = ("chosen by", "budget", "alike", "regret", "95 %", "nDG", "nDG 95 %", "verdict")
     means = sorted((row for row in rows if row.cell is None), key=lambda row: (POOLS.index(row.pool), row.loss))
     sections = [
-        tuple(_line(row, (_said(row) if i == 0 else "", *_mean(row))) for i, row in enumerate(members))
-        for _, members in groupby(means, key=_said)
+        tuple(_line(row, (_heading(row) if i == 0 else "", *_mean(row))) for i, row in enumerate(members))
+        for _, members in groupby(means, key=_heading)
     ]
     notes = [
         "regret: test gain of the signal that decision gain chose on validation units, less that of the one that the "
@@ -380,12 +373,12 @@ def cells_table(rows: Sequence[RegretRow]) -> Table:
 
 
 def tables(rows: Sequence[RegretRow]) -> list[Table]:
-    """Both."""
+    """The means over cells, then the cells."""
     return [table(rows), cells_table(rows)]
 
 
-def _said(row: RegretRow) -> str:
-    return f"{row.loss} ({LOSSES[row.loss].partition(':')[0]}), {row.pool}, mean of {quantity(row.cells, 'cell')}"
+def _heading(row: RegretRow) -> str:
+    return f"{loss_title(row.loss)}, {row.pool}, mean of {quantity(row.cells, 'cell')}"
 
 
 def _mean(row: RegretRow) -> tuple[str, ...]:
@@ -416,3 +409,22 @@ def chart(rows: Sequence[RegretRow]) -> Chart:
         for row in sorted(means, key=lambda row: (row.loss, row.alpha))
     )
     return shares("Regret, of the all-cheap loss", dots, line=0.0)
+
+
+SELECTION_REGRET = Analysis(
+    "selection-regret",
+    shows="Show the cost of selecting by perception gain",
+    details=(
+        "Allocators selected on validation units by perception gain and by decision gain, and the loss on "
+        "test units from the first, by cell and pooled."
+    ),
+    see="definitions.md#choosing-an-allocator",
+    paper="selection regret",
+    example="cells/braking-monocular cells/braking-oracle --loss E1 --loss E8",
+    rows=rows,
+    kind=RegretRow,
+    tables=tables,
+    chart=chart,
+    takes={"cells": "cells", "scores": "train_scores"},
+    judges=True,
+)

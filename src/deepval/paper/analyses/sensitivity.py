@@ -1,22 +1,25 @@
 """Cells -> harm under other loss weights and corridor widths, one constant at a time: docs/analyses.md.
 
 Weights that change no plan are recombined from the loss terms in a cell's folder; what changes plans acts again on the
-data, where they are at hand.
+data, if available.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Annotated, Literal
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analyses.judged import Units, harm, judged, place
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
+from deepval.paper.analysis import LOCATED, Analysis, Setting
+from deepval.paper.columns import CellColumns, column, declared_table, share
 from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.report.table import Table, lines_of, number
 from deepval.systems import SYSTEMS
 from deepval.tables.terms import align, with_losses
 from deepval.tables.values import ValueTable
@@ -41,56 +44,23 @@ VARIED: dict[str, dict[str, dict[str, Values]]] = {
 }
 """What the paper varies, by downstream system and group; a cell's own value is judged too."""
 ASKED = "asked for"
-"""The group of constants that somebody asked for."""
+"""The group of requested constants."""
 
 
 @dataclass(frozen=True)
-class SensitivityRow:
-    """A cell with one constant of its downstream system at another value, or at its own.
+class ConstantColumns(CellColumns):
+    """A cell and one constant of its downstream system."""
 
-    Attributes:
-        cell: The cell.
-        cheap: Its cheap mode.
-        full: Its full mode.
-        geometry: How detections become objects.
-        system: The downstream system.
-        group: weights or corridor, as in the paper's table, or asked for.
-        constant: The constant.
-        value: Its value.
-        own: Whether that is the cell's own.
-        acts_anew: Whether the constant changes plans, so that losses cannot be recombined.
-        inputs: Number of inputs; None where the data are needed and not at hand, as is all below.
-        units: Number of units.
-        affected: Inputs whose loss the full mode changes.
-        harmed: Those that it makes worse.
-        harm_rate: Share of the affected inputs that are harmed, with its 95 % interval over units.
-        harm_ratio: Total harm over total benefit, with its 95 % interval over units.
-        draws: Number of draws.
-        draws_dropped: Draws without any benefit, left out of the interval of the harm ratio.
-    """
+    group: str = column("Group of the constant: weights or corridor as in the paper's table, or asked for")
+    constant: str = column("The constant", "constant")
+    value: float = column("Its value", "value", of_row=lambda row: f"{row.value:g}{' (own)' if row.own else ''}")
+    own: bool = column("Whether this is the cell's own value")
+    acts_anew: bool = column("Whether the constant changes plans, so that losses cannot be recombined")
 
-    cell: str
-    cheap: str
-    full: str
-    geometry: str
-    system: str
-    group: str
-    constant: str
-    value: float
-    own: bool
-    acts_anew: bool
-    inputs: int | None = None
-    units: int | None = None
-    affected: int | None = None
-    harmed: int | None = None
-    harm_rate: float | None = None
-    harm_rate_lo: float | None = None
-    harm_rate_hi: float | None = None
-    harm_ratio: float | None = None
-    harm_ratio_lo: float | None = None
-    harm_ratio_hi: float | None = None
-    draws: int | None = None
-    draws_dropped: int | None = None
+
+@dataclass(frozen=True)
+class SensitivityRow(HarmColumns, InputColumns, ConstantColumns):
+    """A cell with one constant at one value; counts and harm are None where they need data that is missing."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +73,35 @@ class _Variant:
     """The loss term that the constant weighs, where it changes no plan."""
 
 
+def _vary(texts: Sequence[str]) -> dict[str, list[float]] | None:
+    """Values by constant, from NAME=A,B."""
+    constants: dict[str, list[float]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        if not name or not values or name in constants:
+            raise InputError(f"--vary must be NAME=A,B,... with numbers, once for each NAME; found {text!r}.")
+        constants[name] = [_number(value) for value in values.split(",")]
+    return constants or None
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"--vary NAME=A,B,... must hold finite numbers; found {text!r}.")
+    return value
+
+
 def rows(
     cells: Mapping[str, BuiltCell],
     *,
     located: Mapping[str, CellSpec] | None = None,
-    vary: Mapping[str, Sequence[float]] | None = None,
+    vary: Annotated[
+        Mapping[str, Sequence[float]] | None,
+        Setting("NAME=A,B,...: values of a constant of the systems, instead of the paper's.", read=_vary),
+    ] = None,
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
@@ -117,21 +111,21 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Specifications of those whose data are at hand, by the same names (`cells.located`).
+        located: Specifications of the cells with data, by the same names (`cells.located`).
         vary: Values by constant, each of every cell's system; the paper's where None.
-        units: Units whose inputs are looked at.
+        units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
-    found = []
+    records = []
     for name, cell in cells.items():
         like, spec = judged(cell, units), (located or {}).get(name)
         variants = list(_variants(cell.spec, vary))
         tables = _tables(cell, like, spec, variants=variants, watch=watch)
         drawn = make_draws(len(like.unit_ids), draws, seed)
-        found += [_row(name, cell, each, tables.get(each), drawn) for each in variants]
-    return found
+        records += [_row(name, cell, variant, tables.get(variant), drawn) for variant in variants]
+    return records
 
 
 def _variants(spec: CellSpec, vary: Mapping[str, Sequence[float]] | None) -> Iterator[_Variant]:
@@ -160,73 +154,78 @@ def _tables(
     cell: BuiltCell, like: ValueTable, spec: CellSpec | None, *, variants: Sequence[_Variant], watch: Watch
 ) -> dict[_Variant, ValueTable]:
     """The losses of every variant that can be judged: recombined, or acted on again."""
-    kept = [each for each in variants if each.term is not None]
-    anew = [each for each in variants if each.term is None]
-    terms = align(like, cell.terms) if kept else None
-    found = {
-        each: with_losses(like, terms.reweighted({each.term: each.value}))
-        for each in kept
-        if terms is not None and each.term is not None
+    reweighted = [variant for variant in variants if variant.term is not None]
+    anew = [variant for variant in variants if variant.term is None]
+    terms = align(like, cell.terms) if reweighted else None
+    tables_by_variant = {
+        variant: with_losses(like, terms.reweight({variant.term: variant.value}))
+        for variant in reweighted
+        if terms is not None and variant.term is not None
     }
     if spec is None or not anew:
-        return found
+        return tables_by_variant
     ends = replace(spec, modes=(spec.modes[0], spec.modes[-1]))
-    changed = [with_changes(ends, {each.constant: each.value}) for each in anew]
+    changed = [with_changes(ends, {variant.constant: variant.value}) for variant in anew]
     tables = variant_tables(changed, like, watch=watch, label=f"variants of {spec.system}")
-    return found | dict(zip(anew, tables, strict=True))
+    return tables_by_variant | dict(zip(anew, tables, strict=True))
 
 
-def _row(name: str, cell: BuiltCell, each: _Variant, table: ValueTable | None, draws: Draws) -> SensitivityRow:
-    told = {} if table is None else {"inputs": len(table), "units": len(table.unit_ids), **harm(table, draws)}
+def _row(name: str, cell: BuiltCell, variant: _Variant, table: ValueTable | None, draws: Draws) -> SensitivityRow:
+    counts = {} if table is None else {"inputs": len(table), "units": len(table.unit_ids), **harm(table, draws)}
     return SensitivityRow(
         cell=name,
-        **place(cell),
-        group=each.group,
-        constant=each.constant,
-        value=each.value,
-        own=each.own,
-        acts_anew=each.term is None,
-        **told,
+        **cell_columns(cell),
+        group=variant.group,
+        constant=variant.constant,
+        value=variant.value,
+        own=variant.own,
+        acts_anew=variant.term is None,
+        **counts,
     )
 
 
 def table(rows: Sequence[SensitivityRow]) -> Table:
     """The rows as a table, and below them the range of each group, as the paper has it."""
-    header = ("cell", "constant", "value", "affected", "harmed", "95 %", "harm ratio", "95 %")
-    texts = [
-        (
-            row.cell,
-            row.constant,
-            f"{row.value:g}{' (own)' if row.own else ''}",
-            number(None) if row.affected is None else f"{row.affected:,}",
-            percent(row.harm_rate, 1),
-            interval(row.harm_rate_lo, row.harm_rate_hi, lambda share: percent(share, 1)),
-            number(row.harm_ratio),
-            interval(row.harm_ratio_lo, row.harm_ratio_hi),
-        )
-        for row in rows
-    ]
     ranges = [
-        (cell, f"all {group}", "range", "", *_range(rates, lambda x: percent(x, 1)), *_range(ratios, number))
+        (cell, f"all {group}", "range", "", *_range(rates, share), *_range(ratios, number))
         for (cell, group), rates, ratios in _ranges(rows)
     ]
     lacking = sorted({row.cell for row in rows if row.inputs is None})
     notes = ["One constant at a time; the range of a group is over its values, the cell's own among them."]
     if lacking:
         notes.append(f"What changes plans needs the data of {', '.join(lacking)}: give --root and --mode NAME=FILE.")
-    sections = lines_of(texts) + (lines_of(ranges) if ranges else ())
-    return Table("Harm under other loss weights and corridors", header, sections, tuple(notes))
+    order = ("cell", "constant", "value", "affected", "harm_rate", "harm_rate_lo", "harm_ratio", "harm_ratio_lo")
+    title = "Harm under other loss weights and corridors"
+    by_value = declared_table(SensitivityRow, rows, title, notes=notes, order=order)
+    return replace(by_value, sections=by_value.sections + (lines_of(ranges) if ranges else ()))
 
 
 def _ranges(rows: Sequence[SensitivityRow]) -> Iterator[tuple[tuple[str, str], list[float], list[float]]]:
     """Harm rates and harm ratios by cell and group of constants, where every one is known."""
     for key, members in groupby(rows, key=lambda row: (row.cell, row.group)):
-        held = list(members)
-        rates = [row.harm_rate for row in held if row.harm_rate is not None]
-        ratios = [row.harm_ratio for row in held if row.harm_ratio is not None]
-        if all(row.inputs is not None for row in held) and rates and ratios:
+        group_rows = list(members)
+        rates = [row.harm_rate for row in group_rows if row.harm_rate is not None]
+        ratios = [row.harm_ratio for row in group_rows if row.harm_ratio is not None]
+        if all(row.inputs is not None for row in group_rows) and rates and ratios:
             yield key, rates, ratios
 
 
 def _range(values: Sequence[float], form: Callable[[float | None], str]) -> tuple[str, str]:
     return f"{form(min(values))} to {form(max(values))}", ""
+
+
+SENSITIVITY = Analysis(
+    "sensitivity",
+    shows="Show harm under other loss weights and corridors",
+    details=(
+        "Harm under other weights of the loss and other corridor widths, one at a time. Settings that change "
+        "plans need the data."
+    ),
+    paper="loss and corridor sensitivity",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=SensitivityRow,
+    table=table,
+    takes=LOCATED,
+    by="cell",
+)

@@ -9,7 +9,8 @@ from typing import Literal
 
 from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
-from deepval.paper.analyses.judged import HarmColumns, Units, harm, judged, place
+from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
+from deepval.paper.analysis import Analysis
 from deepval.paper.columns import CellColumns, column, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -18,7 +19,7 @@ from deepval.results import known
 
 
 @dataclass(frozen=True)
-class SignRow(HarmColumns, CellColumns):
+class SignRow(HarmColumns, InputColumns, CellColumns):
     """What escalating every input of a cell does."""
 
     cheap_loss: float = column("The all-cheap loss")
@@ -52,7 +53,7 @@ def _row(
     summary = table.summary(alpha)
     return SignRow(
         cell=name,
-        **place(cell),
+        **cell_columns(cell),
         inputs=len(table),
         units=len(table.unit_ids),
         **harm(table, make_draws(len(table.unit_ids), draws, seed)),
@@ -86,3 +87,20 @@ def chart(rows: Sequence[SignRow]) -> Chart:
         (Dot(row.cell, "harm rate", row.harm_rate, row.harm_rate_lo, row.harm_rate_hi) for row in rows),
         line=0.5,
     )
+
+
+SIGNS = Analysis(
+    "signs",
+    shows="Count helpful and harmful escalations",
+    details=(
+        "Affected and harmed inputs, the harm ratio, and the shares of the all-cheap loss that escalating "
+        "everything and the oracle remove, with intervals over units."
+    ),
+    paper="tables of signs, oracle-geometry control",
+    example="cells/braking-monocular cells/braking-oracle",
+    rows=rows,
+    kind=SignRow,
+    table=table,
+    chart=chart,
+    by="cell",
+)

@@ -7,127 +7,122 @@ that look at nothing of the cheap mode's: a picture, the ego's speed. Others wou
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Annotated
 
 from deepval.allocators import RECIPES, PixelRecipe, PixelRouter
 from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
+from deepval.paper.analysis import Analysis, Setting
+from deepval.paper.columns import (
+    AllocatorName,
+    BudgetColumns,
+    CellName,
+    column,
+    declared_table,
+    feasible_share,
+    high,
+    low,
+    shortest,
+)
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import MISSING, Table, TableCell, interval, lines_of, number, percent
-from deepval.results import BudgetKey, BudgetRecord, Result, Row
+from deepval.report.table import Table, TableCell, mark_of, number, percent
+from deepval.results import BudgetKey, Result, Row
 
 
 @dataclass(frozen=True)
-class SkippingRow(BudgetRecord):
-    """One allocator of a cell under one skipping budget, beside the cascade of the same share.
+class SkippingRow(BudgetColumns, AllocatorName, CellName):
+    """One allocator of a cell under one skipping budget, beside the cascade of the same share."""
 
-    Attributes:
-        cell: The cell.
-        allocator: The allocator.
-        kind: latency, energy or money.
-        alpha: The budget's share.
-        convention: What it counts.
-        accounting: skipping.
-        cost: What the allocator is charged per input.
-        share: Share of the inputs that it may escalate; None where it cannot run.
-        cascade_share: The same in a cascade; None where it cannot run there or that was not judged.
-        ndg: nDG, of the skipping oracle.
-        versus_random: (gain - random's gain) / all-cheap loss; random escalates as many as a free allocator may.
-        versus_random_lo: Lower bound of its paired interval.
-        versus_random_hi: Upper bound.
-        verdict: better, worse, unresolved or infeasible.
-        reason: Why something is None.
-    """
-
-    cell: str
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    cost: float | None
-    share: float | None
-    cascade_share: float | None
-    ndg: float | None
-    versus_random: float | None
-    versus_random_lo: float | None
-    versus_random_hi: float | None
-    verdict: str | None
-    reason: str | None
+    cost: float | None = column("Cost of the allocator per input", "cost", shortest)
+    share: float | None = column(
+        "Share of the inputs that it may escalate; None where it cannot run", "escalates", feasible_share
+    )
+    cascade_share: float | None = column(
+        "The same share in a cascade; None where it cannot run there or was not judged", "in a cascade", feasible_share
+    )
+    ndg: float | None = column(
+        "nDG against the skipping oracle", "nDG", of_row=lambda row: TableCell(number(row.ndg), mark_of(row.verdict))
+    )
+    versus_random: float | None = column(
+        "(gain - random's gain) / all-cheap loss; random escalates as many inputs as a free allocator may",
+        "vs random",
+        percent,
+    )
+    versus_random_lo: float | None = low("Lower end of its paired 95 % interval", "95 %", percent)
+    versus_random_hi: float | None = high()
+    verdict: str | None = column("Verdict against random: better, worse, unresolved or infeasible")
+    reason: str | None = column("Why something is None")
 
 
 @dataclass(frozen=True)
-class SkippingCount(BudgetRecord):
-    """One allocator under one skipping budget, over cells.
+class SkippingCount(BudgetColumns, AllocatorName):
+    """One allocator under one skipping budget, over cells."""
 
-    Attributes:
-        allocator: The allocator.
-        kind: latency, energy or money.
-        alpha: The budget's share.
-        convention: What it counts.
-        accounting: skipping.
-        cells: Number of cells.
-        positive: Cells in which it can escalate anything.
-        share: Median over those of the share of inputs that it may escalate.
-        cascade_share: Median over the cells in which a cascade leaves it any.
-        better: Of the positive ones, those in which it beats random.
-        worse: Those in which it loses to random.
-        unresolved: Those in which it cannot be told.
-    """
-
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    cells: int
-    positive: int
-    share: float | None
-    cascade_share: float | None
-    better: int
-    worse: int
-    unresolved: int
+    cells: int = column("Number of cells", "cells")
+    positive: int = column("Cells in which it can escalate anything", "positive")
+    share: float | None = column(
+        "Median over these cells of the share of inputs that it may escalate", "escalates", feasible_share
+    )
+    cascade_share: float | None = column(
+        "Median over the cells in which it can run in a cascade of its share there", "in a cascade", feasible_share
+    )
+    better: int = column("Positive cells in which it beats random", "better")
+    worse: int = column("Positive cells in which it loses to random", "worse")
+    unresolved: int = column("Positive cells whose interval contains 0", "unresolved")
 
 
 def skippers() -> tuple[str, ...]:
     """Allocators of the package that look at nothing of the cheap mode's."""
-    seen = {name: signal.uses for name, signal in SIGNALS.items()}
-    seen |= {name: PixelRouter.uses for name, recipe in RECIPES.items() if isinstance(recipe, PixelRecipe)}
-    return tuple(name for name, parts in seen.items() if not any(part.startswith("cheap") for part in parts))
+    uses_by_name = {name: signal.uses for name, signal in SIGNALS.items()}
+    uses_by_name |= {name: PixelRouter.uses for name, recipe in RECIPES.items() if isinstance(recipe, PixelRecipe)}
+    return tuple(name for name, parts in uses_by_name.items() if not any(part.startswith("cheap") for part in parts))
 
 
-def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None) -> list[SkippingRow]:
+Skippers = Annotated[
+    Sequence[str] | None,
+    Setting("Allocator that needs no cheap pass. Repeatable. Default: those of deepval.", ("--allocator", "-a")),
+]
+
+
+def rows(
+    results: Mapping[str, Result],
+    allocators: Annotated[
+        Sequence[str] | None,
+        Setting("Allocator that needs no cheap pass. Repeatable. Default: those of deepval.", ("--allocator", "-a")),
+    ] = None,
+) -> list[SkippingRow]:
     """One row per cell, skipping budget and allocator.
 
     Args:
         results: Results by cell with budgets of skipping accounting, and of cascades to see beside them.
         allocators: Names of allocators that need no cheap pass; those of the package where None.
     """
-    wanted = skippers() if allocators is None else tuple(allocators)
-    found = []
+    names = skippers() if allocators is None else tuple(allocators)
+    records = []
     for name, result in results.items():
         budgets = {row.budget: row for row in result.rows if row.accounting == "skipping"}
         if not budgets:
             raise InputError(f"{name}: a skipping router is judged under skipping budgets; the result has none.")
         cascades = {(row.allocator, row.kind, row.alpha, row.convention): row for row in result.rows if _cascade(row)}
         for row in result.rows:
-            if row.accounting == "skipping" and row.allocator in wanted:
-                beside = cascades.get((row.allocator, row.kind, row.alpha, row.convention))
-                found.append(_row(name, row, beside))
-    return found
+            if row.accounting == "skipping" and row.allocator in names:
+                cascade = cascades.get((row.allocator, row.kind, row.alpha, row.convention))
+                records.append(_row(name, row, cascade))
+    return records
 
 
 def _cascade(row: Row) -> bool:
     return row.accounting == "cascade"
 
 
-def _row(name: str, row: Row, beside: Row | None) -> SkippingRow:
+def _row(name: str, row: Row, cascade: Row | None) -> SkippingRow:
     return SkippingRow(
         cell=name,
         allocator=row.allocator,
         **row.budget.fields,
         cost=row.cost,
         share=_share(row),
-        cascade_share=None if beside is None else _share(beside),
+        cascade_share=None if cascade is None else _share(cascade),
         ndg=row.ndg,
         versus_random=row.versus_random,
         versus_random_lo=row.versus_random_lo,
@@ -142,17 +137,17 @@ def _share(row: Row) -> float | None:
 
 
 def over_cells(rows: Sequence[SkippingRow]) -> list[SkippingCount]:
-    """One row per budget and allocator, in the order in which they are met."""
-    met: dict[tuple[BudgetKey, str], list[SkippingRow]] = {}
+    """One row per budget and allocator, in order of appearance."""
+    members_by_key: dict[tuple[BudgetKey, str], list[SkippingRow]] = {}
     for row in rows:
-        met.setdefault((row.budget, row.allocator), []).append(row)
-    found = []
-    for (budget, allocator), members in met.items():
+        members_by_key.setdefault((row.budget, row.allocator), []).append(row)
+    records = []
+    for (budget, allocator), members in members_by_key.items():
         positive = [row for row in members if row.share]
         shares = [row.share for row in positive if row.share]
         cascades = [row.cascade_share for row in members if row.cascade_share is not None]
         verdicts = [row.verdict for row in positive]
-        found.append(
+        records.append(
             SkippingCount(
                 allocator=allocator,
                 **budget.fields,
@@ -165,29 +160,13 @@ def over_cells(rows: Sequence[SkippingRow]) -> list[SkippingCount]:
                 unresolved=verdicts.count("unresolved"),
             )
         )
-    return found
+    return records
 
 
 def table(rows: Sequence[SkippingRow]) -> Table:
     """The rows as a table."""
-    header = ("cell", "budget", "allocator", "cost", "escalates", "in a cascade", "nDG", "vs random", "95 %")
-    lines = tuple(
-        (
-            *map(
-                TableCell, (row.cell, row.budget.label, row.allocator, MISSING if row.cost is None else f"{row.cost:g}")
-            ),
-            *(TableCell(_told(row.share)), TableCell(_told(row.cascade_share))),
-            TableCell(number(row.ndg), row.verdict if row.verdict in ("better", "worse") else ""),
-            TableCell(percent(row.versus_random)),
-            TableCell(interval(row.versus_random_lo, row.versus_random_hi, percent)),
-        )
-        for row in rows
-    )
-    return Table("Routers that skip the cheap pass", header, (lines,), _notes(rows))
-
-
-def _told(share: float | None) -> str:
-    return "inf." if share is None else percent(share, 1)
+    order = ("cell", "kind", "allocator", "cost", "share", "cascade_share", "ndg", "versus_random", "versus_random_lo")
+    return declared_table(SkippingRow, rows, "Routers that skip the cheap pass", notes=_notes(rows), order=order)
 
 
 def _notes(rows: Sequence[SkippingRow]) -> tuple[str, ...]:
@@ -204,15 +183,8 @@ def _notes(rows: Sequence[SkippingRow]) -> tuple[str, ...]:
 
 def over_cells_table(rows: Sequence[SkippingCount]) -> Table:
     """The counts as a table."""
-    header = ("budget", "allocator", "cells", "positive", "escalates", "in a cascade", "better", "worse", "unresolved")
-    texts = [
-        (
-            *(row.budget.label, row.allocator, str(row.cells), str(row.positive), _told(row.share)),
-            *(_told(row.cascade_share), str(row.better), str(row.worse), str(row.unresolved)),
-        )
-        for row in rows
-    ]
-    return Table("Skipping over cells", header, lines_of(texts))
+    order = ("kind", "allocator", "cells", "positive", "share", "cascade_share", "better", "worse", "unresolved")
+    return declared_table(SkippingCount, rows, "Skipping over cells", order=order)
 
 
 def chart(rows: Sequence[SkippingRow]) -> Chart:
@@ -229,3 +201,20 @@ def chart(rows: Sequence[SkippingRow]) -> Chart:
         if row.share
     )
     return shares("Gain less random's, share of the all-cheap loss", dots, line=0.0)
+
+
+SKIPPING = Analysis(
+    "skipping",
+    shows="Charge routers that replace the cheap pass",
+    details="Routers that need no cheap pass, charged for the full mode instead of both.",
+    paper="skipping router",
+    example="cells/braking-monocular --costs jetson-agx-xavier",
+    rows=rows,
+    kind=(SkippingRow, SkippingCount),
+    table=table,
+    chart=chart,
+    takes={"results": "skipping"},
+    over_cells=over_cells,
+    over_cells_table=over_cells_table,
+    empty=("A skipping router must be among the scores of a cell; found none: give -a NAME, the name of its scores."),
+)

@@ -19,9 +19,12 @@ from deepval.judging.over_cells import can_resample, mean_over_cells, shared_dra
 from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
 from deepval.judging.streams import Streamed
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import AllocatorName, BudgetColumns, column, declared_table, high, low
+from deepval.paper.columns import share as in_percent
 from deepval.report.charts import Chart, Dot, at_headline, plain
-from deepval.report.table import Table, TableCell, interval, number, percent
-from deepval.results import BudgetKey, BudgetRecord, Result, known
+from deepval.report.table import Table, number, percent
+from deepval.results import BudgetKey, Result, known
 
 CONTROL = "random scores"
 """What the names of control scores begin with: they rank nothing, so that what a policy costs them is its own."""
@@ -30,60 +33,40 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class StreamRow(BudgetRecord):
-    """One policy under one budget, of one allocator or of all, over cells.
+class PolicyName:
+    """The streaming policy that a row is about."""
 
-    Attributes:
-        policy: frozen threshold, causal cap, adaptive threshold or token bucket.
-        allocator: The allocator, `all`, or `random scores` for controls.
-        kind: selection, latency, energy or money.
-        alpha: The budget's share.
-        convention: What a measured budget counts.
-        accounting: cascade or skipping under a measured budget.
-        cells: Number of cells.
-        rows: Cells times allocators that can run.
-        infeasible: Those that cannot.
-        difference: Mean of nDG less that of the same scores ranked in hindsight.
-        lo: Lower bound of its interval.
-        hi: Upper bound.
-        compared: Rows that the mean is over: those whose oracle gains something.
-        draws: Number of draws.
-        dropped: Draws that the interval leaves out: some row has no nDG there.
-        gain_difference: The same difference of gains, as a share of the all-cheap loss.
-        gain_lo: Lower bound of its interval.
-        gain_hi: Upper bound.
-        missed: Rows that miss the rate by more than 5 points.
-        rate: Median share that is escalated.
-        target_rate: Median share that was wanted.
-        unbounded: Token buckets that were tuned to hold any number of tokens; None of other policies.
-        better: Rows that beat random.
-        worse: Rows that lose to random.
-    """
+    policy: str = column(
+        "Policy: frozen threshold, causal cap, adaptive threshold or token bucket",
+        "policy",
+        of_row=lambda row: f"{row.policy}, {row.budget.label}",
+    )
 
-    policy: str
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    cells: int
-    rows: int
-    infeasible: int
-    difference: float | None
-    lo: float | None
-    hi: float | None
-    compared: int
-    draws: int
-    dropped: int
-    gain_difference: float | None
-    gain_lo: float | None
-    gain_hi: float | None
-    missed: int
-    rate: float | None
-    target_rate: float | None
-    unbounded: int | None
-    better: int
-    worse: int
+
+@dataclass(frozen=True)
+class StreamRow(BudgetColumns, AllocatorName, PolicyName):
+    """One policy under one budget, of one allocator, of `all`, or of controls (`random scores`), over cells."""
+
+    cells: int = column("Number of cells")
+    rows: int = column("Pairs of cell and allocator that can run", "rows")
+    infeasible: int = column("Pairs that cannot run")
+    difference: float | None = column("Mean nDG less that of the same scores ranked in hindsight", "nDG", number)
+    lo: float | None = low(heading="95 %")
+    hi: float | None = high()
+    compared: int = column("Rows behind the mean: their oracle gains something")
+    draws: int = column("Number of draws")
+    dropped: int = column("Draws left out of the interval because some row has no nDG there")
+    gain_difference: float | None = column(
+        "The same difference of gains, as a share of the all-cheap loss", "gain", percent
+    )
+    gain_lo: float | None = low(heading="95 %", form=percent)
+    gain_hi: float | None = high()
+    missed: int = column("Rows that miss the rate by more than 5 points", "missed")
+    rate: float | None = column("Median share that is escalated", "rate", in_percent)
+    target_rate: float | None = column("Median share that the budget allows")
+    unbounded: int | None = column("Token buckets tuned to hold any number of tokens; None of other policies")
+    better: int = column("Rows that beat random", "better")
+    worse: int = column("Rows that lose to random", "worse")
 
 
 class _Member(NamedTuple):
@@ -112,18 +95,18 @@ class _Member(NamedTuple):
 
 
 def control_scores(inputs: int, number: int, *, seed: int = 0) -> dict[str, Float[np.ndarray, "input"]]:
-    """Scores that know nothing, to be judged beside the allocators: `number` of them by name."""
+    """Random scores, to be judged beside the allocators: `number` of them by name."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    return {f"{CONTROL} {each + 1}": rng.random(inputs) for each in range(number)}
+    return {f"{CONTROL} {index + 1}": rng.random(inputs) for index in range(number)}
 
 
-def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None) -> list[StreamRow]:
+def rows(results: Mapping[str, Result], *, kinds: Sequence[str] = ("selection",)) -> list[StreamRow]:
     """One row per budget and policy for all allocators together, then for each of them and for the controls.
 
     Args:
         results: Results by cell with streams and samples. Cells with the same units need the same draws, cells with
             other units draws of another seed.
-        allocators: Those to look at; all that have streams where None.
+        kinds: Kinds of budgets to include.
     """
     if not results:
         raise InputError("Streaming policies are pooled over cells; found none.")
@@ -132,8 +115,8 @@ def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None)
     if bare is not None:
         raise InputError(f"{bare}: the result has no streams: judge with calibration units (--calibrate).")
     draws = shared_draws(held)
-    members = [m for name, item in held.items() for m in _members(name, item) if _wanted(m.allocator, allocators)]
-    found = []
+    members = [m for name, item in held.items() for m in _members(name, item) if m.stream.row.kind in kinds]
+    records = []
     for budget in dict.fromkeys(m.stream.row.budget for m in members):
         here = [m for m in members if m.stream.row.budget == budget]
         policies = dict.fromkeys(m.stream.row.policy for m in here if m.stream.row.policy != "any")
@@ -142,12 +125,8 @@ def rows(results: Mapping[str, Result], allocators: Sequence[str] | None = None)
             names = dict.fromkeys(m.allocator for m in of_policy)
             groups = {ALL: [m for m in of_policy if m.allocator != CONTROL]}
             groups |= {name: [m for m in of_policy if m.allocator == name] for name in names}
-            found += [_row(policy, name, budget, group, draws) for name, group in groups.items() if group]
-    return found
-
-
-def _wanted(allocator: str, allocators: Sequence[str] | None) -> bool:
-    return allocators is None or allocator == CONTROL or allocator in allocators
+            records += [_row(policy, name, budget, group, draws) for name, group in groups.items() if group]
+    return records
 
 
 def _members(cell: str, held: Basis) -> list[_Member]:
@@ -157,8 +136,8 @@ def _members(cell: str, held: Basis) -> list[_Member]:
 
 def _row(policy: str, name: str, budget: BudgetKey, group: Sequence[_Member], draws: Draws) -> StreamRow:
     running = [m for m in group if m.stream.sample is not None]
-    told = [m.stream.row for m in running]
-    verdicts = [row.verdict for row in told]
+    streams = [m.stream.row for m in running]
+    verdicts = [row.verdict for row in streams]
     return StreamRow(
         policy=policy,
         allocator=name,
@@ -168,10 +147,10 @@ def _row(policy: str, name: str, budget: BudgetKey, group: Sequence[_Member], dr
         infeasible=len(group) - len(running),
         **_means(running, draws),
         draws=len(draws),
-        missed=sum(row.rate_missed is True for row in told),
-        rate=median(row.rate for row in told if row.rate is not None) if told else None,
-        target_rate=median(row.target_rate for row in told if row.target_rate is not None) if told else None,
-        unbounded=sum(row.parameter is None for row in told) if policy == "token bucket" else None,
+        missed=sum(row.rate_missed is True for row in streams),
+        rate=median(row.rate for row in streams if row.rate is not None) if streams else None,
+        target_rate=median(row.target_rate for row in streams if row.target_rate is not None) if streams else None,
+        unbounded=sum(row.parameter is None for row in streams) if policy == "token bucket" else None,
         better=verdicts.count("better"),
         worse=verdicts.count("worse"),
     )
@@ -183,30 +162,19 @@ def _means(running: Sequence[_Member], draws: Draws) -> dict[str, Any]:
     ndg = [one for one, _ in parts if not np.isnan(one[0])]
     gain = [other for _, other in parts if not np.isnan(other[0])]
     resampled = can_resample([m.held for m in running])
-    told: dict[str, Any] = {"compared": len(ndg)}
+    means: dict[str, Any] = {"compared": len(ndg)}
     for names, cells in ((("difference", "lo", "hi"), ndg), (("gain_difference", "gain_lo", "gain_hi"), gain)):
         mean = mean_over_cells(cells) if cells else np.full(1 + len(draws), np.nan)
-        kept = ~np.isnan(mean[1:]) & resampled
-        bounds = draws.interval(mean[1:], kept).snapped()
-        told |= dict(zip(names, map(known, (mean[0], bounds.low, bounds.high)), strict=True))
+        usable = ~np.isnan(mean[1:]) & resampled
+        bounds = draws.interval(mean[1:], usable).snapped()
+        means |= dict(zip(names, map(known, (mean[0], bounds.low, bounds.high)), strict=True))
         if names[0] == "difference":
-            told["dropped"] = int(np.count_nonzero(~kept)) if kept.any() else 0
-    return told
+            means["dropped"] = int(np.count_nonzero(~usable)) if usable.any() else 0
+    return means
 
 
 def table(rows: Sequence[StreamRow]) -> Table:
     """The rows as a table, a section for each budget and policy."""
-    header = (*("policy", "allocator", "rows", "nDG", "95 %", "gain", "95 %", "missed", "rate", "better", "worse"),)
-    sections: dict[tuple[str, str], list[tuple[TableCell, ...]]] = {}
-    for row in rows:
-        lines = sections.setdefault((row.budget.label, row.policy), [])
-        first = "" if lines else f"{row.policy}, {row.budget.label}"
-        texts = (
-            *(first, row.allocator, str(row.rows), number(row.difference), interval(row.lo, row.hi)),
-            *(percent(row.gain_difference), interval(row.gain_lo, row.gain_hi, percent)),
-            *(str(row.missed), percent(row.rate, 1), str(row.better), str(row.worse)),
-        )
-        lines.append(tuple(map(TableCell, texts)))
     notes = [
         "nDG, gain: less those of the ranking, means over rows (cell and allocator that can run) draw by draw; gain as "
         f"a share of the all-cheap loss. missed: rows that miss the rate by more than {100 * RATE_TOLERANCE:g} points; "
@@ -222,11 +190,14 @@ def table(rows: Sequence[StreamRow]) -> Table:
     ]
     if any(row.allocator == CONTROL for row in rows):
         notes.append(f"{CONTROL} know nothing: what a policy costs them is its own. They are not among `{ALL}`.")
-    return Table(
+    order = ("policy", "allocator", "rows", "difference", "lo", "gain_difference", "gain_lo")
+    return declared_table(
+        StreamRow,
+        rows,
         "Streaming policies against the ranking in hindsight",
-        header,
-        tuple(map(tuple, sections.values())),
-        tuple(notes),
+        notes=notes,
+        order=(*order, "missed", "rate", "better", "worse"),
+        group=("policy",),
     )
 
 
@@ -246,3 +217,22 @@ def chart(rows: Sequence[StreamRow]) -> Chart:
     )
     at = " or ".join(dict.fromkeys(row.budget.label for row in shown))
     return plain(f"nDG less the ranking's, {at}", dots, line=0.0)
+
+
+STREAMS = Analysis(
+    "streams",
+    shows="Compare causal policies with the ranking",
+    details=(
+        "Four causal policies against the ranking in hindsight, pooled over cells and allocators, and rates "
+        "that are missed."
+    ),
+    see="definitions.md#streaming",
+    paper="streaming policies",
+    example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a router-mlp-value",
+    rows=rows,
+    kind=StreamRow,
+    table=table,
+    chart=chart,
+    takes={"results": "streamed"},
+    budgets=("selection",),
+)

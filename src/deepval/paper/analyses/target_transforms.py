@@ -9,6 +9,7 @@ from itertools import combinations
 
 from deepval.cells.label_fits import PUBLISHED, RANK, REGRESSORS, SIGNED_CDF, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table
+from deepval.paper.analysis import Analysis
 from deepval.report.charts import Chart
 from deepval.report.table import Table
 from deepval.results import Result
@@ -22,9 +23,9 @@ RECIPES = REGRESSORS
 def rows(results: Mapping[str, Result]) -> list[Contrast]:
     """Per recipe that knows a transform, pair of labels and budget: the mean over cells, then every cell."""
     names = [label.name for label in LABELS]
-    found = contrasts(results, [(later, earlier) for earlier, later in combinations(names, 2)])
-    transformed = {row.recipe for row in found if {row.label, row.against} & {RANK.name, SIGNED_CDF.name}}
-    return [row for row in found if row.recipe in transformed]
+    records = contrasts(results, [(later, earlier) for earlier, later in combinations(names, 2)])
+    transformed = {row.recipe for row in records if {row.label, row.against} & {RANK.name, SIGNED_CDF.name}}
+    return [row for row in records if row.recipe in transformed]
 
 
 def table(rows: Sequence[Contrast]) -> Table:
@@ -40,3 +41,23 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
 def chart(rows: Sequence[Contrast]) -> Chart:
     """The means over cells at the headline budget."""
     return pooled_chart(rows)
+
+
+TARGET_TRANSFORMS = Analysis(
+    "target-transforms",
+    shows="Compare fits on transforms of decision value",
+    details=(
+        "Routers fitted on decision value, its rank, its signed CDF and published objectives: pooled paired "
+        "differences between any two."
+    ),
+    see="analyses.md#labels",
+    paper="target transform",
+    example="cells/braking-monocular cells/braking-oracle -a router-gbm-value",
+    rows=rows,
+    kind=Contrast,
+    tables=tables,
+    chart=chart,
+    takes={"results": "relabelled"},
+    recipes=RECIPES,
+    labels=LABELS,
+)

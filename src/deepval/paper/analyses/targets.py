@@ -2,13 +2,14 @@
 
 Formulas: docs/definitions.md, One score on several targets.
 Every score is one fixed function of an input, judged on all units of every cell. A frame that a target cannot judge is
-no input of its cell, and an input that a score does not cover is ranked last: both are counted and told.
+no input of its cell, and an input that a score does not cover is ranked last: both are counted and reported.
 """
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -17,17 +18,19 @@ from deepval.cells.folder import BuiltCell
 from deepval.diagnostics import PLANNING_DIAGNOSTICS
 from deepval.errors import InputError, InputWarning, is_of_machine
 from deepval.judging.agreement import sign_disagreement, spearman
-from deepval.judging.budgets import Selection
+from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.comparison import basis
 from deepval.judging.evaluation import evaluate
+from deepval.paper.analysis import Analysis, Setting
+from deepval.paper.columns import column, count, declared_table
+from deepval.paper.columns import share as in_percent
 from deepval.progress import Watch, unwatched
-from deepval.report.table import MISSING, Table, TableCell, number, percent
+from deepval.report.table import MISSING, Table, number, percent
 from deepval.results import Result, known
 from deepval.systems.learned import LEARNED, MARKS
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
 
-ALPHAS = (0.1, 0.2, 0.3, 0.5)
 ALPHA = 0.2
 SCORES = ("uncertainty", "criticality", "reference-criticality", "gain-E1", "gain-E8", *PLANNING_DIAGNOSTICS)
 """What is judged: what a vehicle could compute, the reference's criticality, missed objects, risk, PKL and TIP."""
@@ -36,29 +39,19 @@ REFERENCES = ("random", "oracle")
 
 @dataclass(frozen=True)
 class OnTarget:
-    """One score on one target at one budget, over all units.
+    """One score on one target at one budget, over all units."""
 
-    Attributes:
-        score: Its name; `random` and `oracle` are references.
-        kind: deployable, diagnostic or reference.
-        target: The cell that it is judged on.
-        alpha: Share of inputs that may be escalated.
-        inputs: Inputs that the target can judge.
-        coverage: Share of them that the score covers; the others are ranked last.
-        ndg: nDG; None where it is undefined.
-        ndg_lo: Lower bound of its 95 % interval over units.
-        ndg_hi: Upper bound.
-    """
-
-    score: str
-    kind: str
-    target: str
-    alpha: float
-    inputs: int
-    coverage: float
-    ndg: float | None
-    ndg_lo: float | None
-    ndg_hi: float | None
+    score: str = column("The score; `random` and `oracle` are references", "score")
+    kind: str = column("deployable, diagnostic or reference", "kind")
+    target: str = column("The cell that judges it", "target")
+    alpha: float = column("Share of inputs that may be escalated")
+    inputs: int = column("Inputs that the target can judge", "inputs", count)
+    coverage: float = column("Share of them that the score covers; the others are ranked last", "covered", in_percent)
+    ndg: float | None = column("nDG; None where it is undefined", "nDG", number)
+    ndg_lo: float | None = column(
+        "Lower end of its 95 % interval over units", "95 %", of_row=lambda row: _span(row.ndg_lo, row.ndg_hi)
+    )
+    ndg_hi: float | None = column("Upper end of the interval")
 
 
 @dataclass(frozen=True)
@@ -68,36 +61,39 @@ class SelfReference:
     Both on the inputs that both cells judge; unbounded above, None where the divisor is not positive.
     """
 
-    score: str
-    logged: str
-    itself: str
-    alpha: float
-    inputs: int
-    ndg_logged: float | None
-    ndg_itself: float | None
-    gap: float | None
-    gap_lo: float | None
-    gap_hi: float | None
+    score: str = column("The planning metric", "score")
+    logged: str = column("Cell that judges by the logged future", "logged")
+    itself: str = column("Cell that judges by the planner itself", "itself")
+    alpha: float = column("Share of inputs that may be escalated")
+    inputs: int = column("Inputs that both cells judge", "inputs", count)
+    ndg_logged: float | None = column("nDG by the logged future", "nDG logged", number)
+    ndg_itself: float | None = column("nDG by the planner itself", "nDG itself", number)
+    gap: float | None = column("1 - ndg_logged / ndg_itself", "gap", number)
+    gap_lo: float | None = column(
+        "Lower end of its 95 % interval over units", "95 %", of_row=lambda row: _span(row.gap_lo, row.gap_hi)
+    )
+    gap_hi: float | None = column("Upper end of the interval")
 
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Two targets on the inputs that both judge: where both are affected, how often with opposite signs.
+    """Two targets on the inputs that both judge: where both are affected, how often with opposite signs."""
 
-    `coverage` is the share of either target's inputs that the other judges too; `rank` Spearman's correlation.
-    """
-
-    first: str
-    second: str
-    inputs: int
-    coverage_first: float
-    coverage_second: float
-    affected_first: int
-    affected_second: int
-    both: int
-    opposite: int
-    share: float | None
-    rank: float | None
+    first: str = column("One target", "target")
+    second: str = column("The other target", "other")
+    inputs: int = column("Inputs that both judge", "in common", count)
+    coverage_first: float = column(
+        "Share of the first target's inputs that the other judges too", "of target", in_percent
+    )
+    coverage_second: float = column(
+        "Share of the other target's inputs that the first judges too", "of other", in_percent
+    )
+    affected_first: int = column("Common inputs on which the first is affected", "affected")
+    affected_second: int = column("Common inputs on which the other is affected", "by other")
+    both: int = column("Inputs on which both are affected", "both")
+    opposite: int = column("Inputs of opposite sign among these", "opposite")
+    share: float | None = column("Their share", "share", in_percent)
+    rank: float | None = column("Spearman's correlation of the two decision values", "rank", number)
 
 
 @dataclass(frozen=True)
@@ -114,18 +110,18 @@ def across_targets(
     cells: Mapping[str, BuiltCell],
     scores: Iterable[str] = SCORES,
     *,
-    alphas: Sequence[float] = ALPHAS,
+    alphas: Sequence[float] = LEVELS,
     draws: int = 1000,
     watch: Watch = unwatched,
 ) -> Targets:
     """Every score judged on every cell; cells must share data set, modes and geometry."""
     _refuse_others(cells)
-    found, absent = _scored(cells, list(scores))
+    scored, absent = _scored(cells, list(scores))
     budgets = [Selection(alpha) for alpha in alphas]
     rows: list[OnTarget] = []
     for target, cell in watch(list(cells.items()), "targets"):
-        rows += _rows(target, cell.listed, found, budgets, draws=draws)
-    metrics = {name: each for name, each in found.items() if name in PLANNING_DIAGNOSTICS}
+        rows += _rows(target, cell.listed, scored, budgets, draws=draws)
+    metrics = {name: item for name, item in scored.items() if name in PLANNING_DIAGNOSTICS}
     gaps = [
         gap
         for logged, itself in _pairs(cells)
@@ -136,14 +132,30 @@ def across_targets(
     return Targets(tuple(rows), tuple(gaps), tuple(pairs), absent)
 
 
-rows = across_targets
-"""The analysis by the name that all have; its tables are `target_tables`."""
+def rows(
+    cells: Mapping[str, BuiltCell],
+    scores: Annotated[
+        Iterable[str], Setting("Signal or diagnostic to judge. Repeatable.", ("--allocator", "-a"))
+    ] = SCORES,
+    *,
+    alpha: float = 0.2,
+    watch: Watch = unwatched,
+) -> Targets:
+    """Every score judged on every cell at the default levels and at `alpha`, which the tables show."""
+    return across_targets(cells, scores, alphas=sorted({*LEVELS, alpha}), watch=watch)
+
+
+def figure(targets: Targets) -> Any:
+    """The figure of nDG by target, score and budget."""
+    from deepval.report.figures.summary import across
+
+    return across(curves(targets))
 
 
 def _refuse_others(cells: Mapping[str, BuiltCell]) -> None:
     (name, first), *others = cells.items()
     for other, cell in others:
-        unlike = [said for part, said in _SHARED.items() if cell.definition[part] != first.definition[part]]
+        unlike = [words for part, words in _SHARED.items() if cell.definition[part] != first.definition[part]]
         unlike += ["other modes"] if cell.table.modes != first.table.modes else []
         if unlike:
             raise InputError(
@@ -156,9 +168,9 @@ _SHARED = {"dataset": "another data set", "modes": "other modes", "geometry": "a
 
 
 def _scored(cells: Mapping[str, BuiltCell], names: Sequence[str]) -> tuple[dict[str, Scored], dict[str, str]]:
-    """Each score by the cell that covers most inputs among those that can tell it; and why some are absent."""
+    """Each score from the cell with most inputs among those that have it; and why some are absent."""
     by_size = sorted(cells.values(), key=lambda cell: -len(cell.table))
-    found: dict[str, Scored] = {}
+    by_name: dict[str, Scored] = {}
     absent: dict[str, str] = {}
     for name in names:
         for cell in by_size:
@@ -170,11 +182,11 @@ def _scored(cells: Mapping[str, BuiltCell], names: Sequence[str]) -> tuple[dict[
                 absent[name] = str(error)
                 continue
             if len(scored.input):
-                found[name] = scored
+                by_name[name] = scored
                 absent.pop(name, None)
                 break
             absent[name] = scored.reason or "no input has it"
-    return found, absent
+    return by_name, absent
 
 
 def _rows(
@@ -186,8 +198,7 @@ def _rows(
         coverage = float(scores[name].over(table).covered.mean()) if name in scores else 1.0
         for budget in budgets:
             row = result.row(name, "selection", budget.alpha)
-            told = (row.ndg, row.ndg_lo, row.ndg_hi)
-            yield OnTarget(name, kind, target, budget.alpha, len(table), coverage, *told)
+            yield OnTarget(name, kind, target, budget.alpha, len(table), coverage, row.ndg, row.ndg_lo, row.ndg_hi)
 
 
 def _judged(table: ValueTable, scores: Mapping[str, Scored], budgets: Sequence[Selection], *, draws: int) -> Result:
@@ -201,14 +212,14 @@ def _judged(table: ValueTable, scores: Mapping[str, Scored], budgets: Sequence[S
 def _pairs(cells: Mapping[str, BuiltCell]) -> list[tuple[str, str]]:
     """Cells of the same planner and loss, judged by the logged future and by itself."""
     systems = {name: cell.definition["system"] for name, cell in cells.items()}
-    found = []
-    for one, told in systems.items():
+    pairs = []
+    for one, system in systems.items():
         for other, itself in systems.items():
-            if _target(told) != "logged" or _target(itself) != "self":
+            if _target(system) != "logged" or _target(itself) != "self":
                 continue
-            if {**told["constants"], "target": "self"} == dict(itself["constants"]):
-                found.append((one, other))
-    return found
+            if {**system["constants"], "target": "self"} == dict(itself["constants"]):
+                pairs.append((one, other))
+    return pairs
 
 
 def _target(system: Mapping[str, object]) -> object:
@@ -248,16 +259,16 @@ def _gap_interval(one: Result, other: Result, name: str) -> tuple[float | None, 
     """The 95 % interval over the draws, the same for both, in which both prizes and the divisor are large enough."""
     parts = [basis(result) for result in (one, other)]
     draws = parts[0].totals.draws
-    ndg, kept = [], np.full(len(draws), parts[0].totals.resampled)
+    ndg, usable = [], np.full(len(draws), parts[0].totals.resampled)
     for part in parts:
-        item = next(each for each in part.judged if each.row.allocator == name)
+        item = next(item for item in part.judged if item.row.allocator == name)
         if item.sample is None:
             return None, None
-        kept &= part.totals.prized(item.prize)
+        usable &= part.totals.prized(item.prize)
         ndg.append(part.totals.ndg(item.sample.gain, item.prize)[part.totals.drawn])
-    kept &= ndg[1] > 0
-    found = draws.interval(1 - np.divide(ndg[0], ndg[1], out=np.full(len(draws), np.nan), where=kept), kept)
-    return known(found.low), known(found.high)
+    usable &= ndg[1] > 0
+    bounds = draws.interval(1 - np.divide(ndg[0], ndg[1], out=np.full(len(draws), np.nan), where=usable), usable)
+    return known(bounds.low), known(bounds.high)
 
 
 def _common(one: ValueTable, other: ValueTable) -> tuple[ValueTable, ValueTable]:
@@ -270,7 +281,7 @@ def _disagreement(cells: Mapping[str, BuiltCell], one: str, other: str) -> Disag
     first, second = _common(*whole)
     a, b = first.decision_values, second.decision_values[positions(first.input, second.input)]
     tolerance = max(first.tolerance, second.tolerance)
-    found = sign_disagreement(a, b, tolerance=tolerance)
+    signs = sign_disagreement(a, b, tolerance=tolerance)
     return Disagreement(
         first=one,
         second=other,
@@ -279,86 +290,72 @@ def _disagreement(cells: Mapping[str, BuiltCell], one: str, other: str) -> Disag
         coverage_second=len(first) / len(whole[1]),
         affected_first=int((np.abs(a) > tolerance).sum()),
         affected_second=int((np.abs(b) > tolerance).sum()),
-        both=found.of,
-        opposite=found.count,
-        share=known(found.share),
+        both=signs.of,
+        opposite=signs.count,
+        share=known(signs.share),
         rank=known(spearman(a, b)),
     )
 
 
-def target_tables(found: Targets, alpha: float) -> list[Table]:
+def target_tables(analysis: Targets, alpha: float) -> list[Table]:
     """Scores by target, where targets disagree and, where there are some, self-reference gaps."""
-    tables = [_on_targets(found, alpha), _disagreements(found)]
-    return tables + ([_gap_table(found, alpha)] if found.gaps else [])
+    tables = [_on_targets(analysis, alpha), _disagreements(analysis)]
+    return tables + ([_gap_table(analysis, alpha)] if analysis.gaps else [])
 
 
-def curves(found: Targets) -> dict[str, dict[str, list[tuple[float, float]]]]:
+def curves(analysis: Targets) -> dict[str, dict[str, list[tuple[float, float]]]]:
     """The nDG by target, score and budget, where it is defined."""
     curves: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for row in found.rows:
+    for row in analysis.rows:
         if row.ndg is not None and row.score != "oracle":
             curves.setdefault(row.target, {}).setdefault(row.score, []).append((row.alpha, row.ndg))
     return curves
 
 
-def _on_targets(found: Targets, alpha: float) -> Table:
-    rows = [row for row in found.rows if row.alpha == alpha]
-    blocks = []
-    for target in dict.fromkeys(row.target for row in rows):
-        lines = [
-            (target, row.score, row.kind, f"{row.inputs:,}", percent(row.coverage, 1), number(row.ndg),
-             _span(row.ndg_lo, row.ndg_hi))
-            for row in rows if row.target == target
-        ]  # fmt: skip
-        blocks.append(tuple(tuple(map(TableCell, line)) for line in lines))
-    header = ("target", "score", "kind", "inputs", "covered", "nDG", "95 %")
-    notes = (f"At {percent(alpha, 0)}, all units. inputs: those that the target judges.", *_absent(found))
-    return Table("One score, several targets", header, tuple(blocks), notes)
-
-
-def _absent(found: Targets) -> tuple[str, ...]:
-    return tuple(f"{score} is left out: {why}" for score, why in found.absent.items())
-
-
-def _disagreements(found: Targets) -> Table:
-    lines = tuple(
-        tuple(
-            map(
-                TableCell,
-                (
-                    *(pair.first, pair.second, f"{pair.inputs:,}"),
-                    *(percent(pair.coverage_first, 1), percent(pair.coverage_second, 1)),
-                    *(str(pair.affected_first), str(pair.affected_second), str(pair.both), str(pair.opposite)),
-                    *(MISSING if pair.share is None else percent(pair.share, 1), number(pair.rank)),
-                ),
-            )
-        )
-        for pair in found.disagreements
+def _on_targets(analysis: Targets, alpha: float) -> Table:
+    rows = [row for row in analysis.rows if row.alpha == alpha]
+    targets = list(dict.fromkeys(row.target for row in rows))
+    return declared_table(
+        OnTarget,
+        sorted(rows, key=lambda row: targets.index(row.target)),
+        "One score, several targets",
+        notes=(f"At {percent(alpha, 0)}, all units. inputs: those that the target judges.", *_absent(analysis)),
+        order=("target", "score", "kind", "inputs", "coverage", "ndg", "ndg_lo"),
+        split=lambda row: row.target,
     )
-    header = (
-        *("target", "other", "in common", "of target", "of other", "affected", "by other", "both", "opposite"),
-        *("share", "rank"),
-    )
-    return Table("Where targets disagree", header, (lines,), ("share: opposite signs where both are affected.",))
 
 
-def _gap_table(found: Targets, alpha: float) -> Table:
-    lines = tuple(
-        tuple(
-            map(
-                TableCell,
-                (
-                    *(gap.score, gap.logged, gap.itself, f"{gap.inputs:,}", number(gap.ndg_logged)),
-                    *(number(gap.ndg_itself), number(gap.gap), _span(gap.gap_lo, gap.gap_hi)),
-                ),
-            )
-        )
-        for gap in found.gaps
-        if gap.alpha == alpha
-    )
-    header = ("score", "logged", "itself", "inputs", "nDG logged", "nDG itself", "gap", "95 %")
-    return Table(f"Self-reference gap at {percent(alpha, 0)}", header, (lines,))
+def _absent(analysis: Targets) -> tuple[str, ...]:
+    return tuple(f"{score} is left out: {why}" for score, why in analysis.absent.items())
+
+
+def _disagreements(analysis: Targets) -> Table:
+    note = "share: opposite signs where both are affected."
+    return declared_table(Disagreement, analysis.disagreements, "Where targets disagree", notes=(note,))
+
+
+def _gap_table(analysis: Targets, alpha: float) -> Table:
+    gaps = [gap for gap in analysis.gaps if gap.alpha == alpha]
+    return declared_table(SelfReference, gaps, f"Self-reference gap at {percent(alpha, 0)}")
 
 
 def _span(low: float | None, high: float | None) -> str:
     return MISSING if low is None or high is None else f"[{number(low)}, {number(high)}]"
+
+
+TARGETS = Analysis(
+    "targets",
+    shows="Judge one score by several targets",
+    details="Gain of one score under several targets, where targets disagree, and self-reference gaps.",
+    paper="cross-target table, self-reference gap",
+    example="cells/braking-oracle cells/planner-ade-oracle --figure eta.pdf",
+    rows=rows,
+    kind=Targets,
+    tables=target_tables,
+    by="view",
+    whole=True,
+    records=lambda targets: targets.rows,
+    figure=figure,
+    least=2,
+    judges=True,
+)

@@ -1,7 +1,7 @@
 """A cell's specification with its data -> thresholds that its two ends can be put at, and how each reports there.
 
 docs/definitions.md, Operating points. A threshold means something on the scale of a mode's own scores only: 0.25 is a
-probability. Raw scores are told by their rank among the boxes of the training units, and a mode without scores, or
+probability. Raw scores are placed by their rank among the boxes of the training units, and a mode without scores, or
 with one score for all, cannot be moved.
 """
 
@@ -23,8 +23,8 @@ from deepval.perception.reported.score_thresholds import (
     OperatingPoint,
     Rates,
     Tuned,
+    best_threshold,
     own_scale_points,
-    tuned_threshold,
     unit_counts,
 )
 from deepval.progress import Watch, unwatched
@@ -100,12 +100,12 @@ def ends_of(spec: CellSpec, *, watch: Watch = unwatched) -> Ends:
     for unit in watch(spec.roles.train, "scores"):
         seen = unit_data(spec, unit)
         both = reported_by_both(spec, seen)
-        boxed &= all(found.boxed for found in both)
-        if not boxed and not all(has_ground_boxes(found, seen.scene) for found in both):
+        boxed &= all(detections.has_boxes for detections in both)
+        if not boxed and not all(has_ground_boxes(detections, seen.scene) for detections in both):
             raise InputError(f"{spec.name}: precision and recall need image boxes or 3D boxes, of both modes.")
-        for held, found in zip(scores, both, strict=True):
-            held.append(found.score)
-    cheap, full = (scale_of(mode, np.concatenate(held)) for mode, held in zip(modes, scores, strict=True))
+        for scores_of_mode, detections in zip(scores, both, strict=True):
+            scores_of_mode.append(detections.score)
+    cheap, full = (scale_of(mode, np.concatenate(parts)) for mode, parts in zip(modes, scores, strict=True))
     return Ends(cheap, full, boxed)
 
 
@@ -114,8 +114,8 @@ def reported_by_both(spec: CellSpec, seen: UnitData) -> tuple[Detections, Detect
     cheap, full = (seen.reported[name] for name in (spec.order[0], spec.order[-1]))
     run = cheap.run & full.run
 
-    def on_both(found: Detections) -> Detections:
-        return replace(found.where(run[found.frame]), status=np.where(run, found.status, NEVER_RUN))
+    def on_both(detections: Detections) -> Detections:
+        return replace(detections.where(run[detections.frame]), status=np.where(run, detections.status, NEVER_RUN))
 
     return on_both(cheap), on_both(full)
 
@@ -134,8 +134,8 @@ def counted(
         seen = unit_data(spec, unit)
         both, scene = reported_by_both(spec, seen), None if ends.in_image else seen.scene
         frames += int(np.count_nonzero(both[0].run))
-        for total, found, grid in zip(sums, both, grids, strict=True):
-            total += unit_counts(found, seen.truth, grid=grid, scene=scene)
+        for total, detections, grid in zip(sums, both, grids, strict=True):
+            total += unit_counts(detections, seen.truth, grid=grid, scene=scene)
     cheap, full = (Rates(np.array(grid, dtype=float), *total) for grid, total in zip(grids, sums, strict=True))
     return Counted(cheap, full, frames)
 
@@ -170,7 +170,7 @@ def tuned(spec: CellSpec, ends: Ends, units: Sequence[str], *, watch: Watch = un
         for total, mode, grid in zip(sums, modes, grids, strict=True):
             total += [loss[judged].sum() for loss in _own_losses(spec, mode, seen, grid)]
     means = [dict(zip(grid, total / max(inputs, 1), strict=True)) for grid, total in zip(grids, sums, strict=True)]
-    cheap, full = (tuned_threshold(mean.__getitem__, grid=grid) for mean, grid in zip(means, grids, strict=True))
+    cheap, full = (best_threshold(mean.__getitem__, grid=grid) for mean, grid in zip(means, grids, strict=True))
     return cheap, full
 
 

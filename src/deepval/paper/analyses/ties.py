@@ -11,50 +11,46 @@ from deepval.errors import InputError
 from deepval.judging.agreement import tie_audit
 from deepval.judging.ties import nth_highest
 from deepval.paper.analyses.judged import Units, judged
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import CellName, column, count, declared_table, level
+from deepval.paper.columns import share as in_percent
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, lines_of, percent
+from deepval.report.table import Table
 from deepval.results import known
 from deepval.tables.columns import positions
 from deepval.tables.scores import Scores
-from deepval.tables.shares import checked_share, quota
+from deepval.tables.shares import quota, share_of_inputs
 
 VALUE = "decision value"
 """The ranking by V itself, which every cell has."""
 
 
 @dataclass(frozen=True)
-class TieRow:
-    """What the top k of one ranking of a cell's inputs rests on.
+class TieRow(CellName):
+    """What the top k of one ranking of a cell's inputs rests on."""
 
-    Attributes:
-        cell: The cell.
-        ranking: What ranks: the decision value itself, or an allocator.
-        alpha: Share of inputs that may be escalated.
-        quota: That many inputs, k.
-        above: Inputs strictly above the cut.
-        tied: Inputs tied at the cut.
-        slots: Slots that the tied ones fill.
-        share: Share of the choice that ties decide: 0 where the tied group fits exactly, None where k is 0.
-        cut: The score at the cut; None where k is 0 or it is infinite.
-    """
-
-    cell: str
-    ranking: str
-    alpha: float
-    quota: int
-    above: int
-    tied: int
-    slots: int
-    share: float | None
-    cut: float | None
+    ranking: str = column("The decision value itself, or the allocator whose scores rank", "ranking")
+    alpha: float = column("Share of inputs that may be escalated", "budget", level)
+    quota: int = column("Number of inputs that may be escalated, k", "slots", count)
+    above: int = column("Inputs strictly above the cut", "above the cut", count)
+    tied: int = column(
+        "Inputs tied at the cut", "tied at it", of_row=lambda row: count(row.tied) + " (at 0)" * (row.cut == 0)
+    )
+    slots: int = column("Slots that the tied inputs fill", "filled by ties", count)
+    share: float | None = column(
+        "Share of the choice that ties decide: 0 where the tied group fits exactly, None where k is 0",
+        "decided by ties",
+        in_percent,
+    )
+    cut: float | None = column("The score at the cut; None where k is 0 or the score is infinite")
 
 
 def rows(
     cells: Mapping[str, BuiltCell],
     *,
     scores: Mapping[str, Iterable[Scores]] | None = None,
-    alphas: Sequence[float] = (0.1, 0.2, 0.3, 0.5),
+    alphas: Sequence[float] = (0.2,),
     units: Units = "all",
     watch: Watch = unwatched,
 ) -> list[TieRow]:
@@ -65,24 +61,24 @@ def rows(
         scores: For each cell, allocators' scores aligned with its table; per-mode scores rank nothing and are left out.
         alphas: Shares of inputs that may be escalated.
         units: Units whose inputs are ranked.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
-    shares, found = [checked_share(alpha) for alpha in alphas], []
+    shares, records = [share_of_inputs(alpha) for alpha in alphas], []
     for name, cell in watch(list(cells.items()), "ties"):
         table = judged(cell, units)
-        kept = positions(table.input, cell.table.input)
+        at = positions(table.input, cell.table.input)
         rankings = {VALUE: table.decision_values}
         for item in (scores or {}).get(name, ()):
-            if not item.covered[kept].all():
+            if not item.covered[at].all():
                 raise InputError(
                     f"{name}: every input that is ranked needs a score, and {item.name} has none for "
-                    f"{np.count_nonzero(~item.covered[kept]):,} of {len(kept):,}: look at --units test, or score more."
+                    f"{np.count_nonzero(~item.covered[at]):,} of {len(at):,}: look at --units test, or score more."
                 )
             if not item.modes:
-                rankings[item.name] = item.values[kept]
+                rankings[item.name] = item.values[at]
         for ranking, score in rankings.items():
-            found += [_row(name, ranking, score, alpha) for alpha in shares]
-    return found
+            records += [_row(name, ranking, score, alpha) for alpha in shares]
+    return records
 
 
 def _row(cell: str, ranking: str, score: Float[np.ndarray, "input"], alpha: float) -> TieRow:
@@ -104,21 +100,7 @@ def _row(cell: str, ranking: str, score: Float[np.ndarray, "input"], alpha: floa
 
 def table(rows: Sequence[TieRow]) -> Table:
     """The rows as a table."""
-    header = ("cell", "ranking", "budget", "slots", "above the cut", "tied at it", "filled by ties", "decided by ties")
-    texts = [
-        (
-            row.cell,
-            row.ranking,
-            percent(row.alpha, 0),
-            f"{row.quota:,}",
-            f"{row.above:,}",
-            f"{row.tied:,}" + (" (at 0)" if row.cut == 0 else ""),
-            f"{row.slots:,}",
-            percent(row.share, 1),
-        )
-        for row in rows
-    ]
-    return Table("What ties decide", header, lines_of(texts))
+    return declared_table(TieRow, rows, "What ties decide")
 
 
 def chart(rows: Sequence[TieRow]) -> Chart:
@@ -127,3 +109,21 @@ def chart(rows: Sequence[TieRow]) -> Chart:
         "Share of the choice that ties decide",
         (Dot(f"{row.cell}: {row.ranking}", f"{row.alpha:.0%}", row.share) for row in rows),
     )
+
+
+TIES = Analysis(
+    "ties",
+    shows="Show what ties at a ranking's cut decide",
+    details=(
+        "How many slots of a ranking are filled by ties at its cut: for the decision value itself and, with "
+        "--scores, for the scores stored with the cell."
+    ),
+    paper="tie audit",
+    example="cells/braking-monocular --scores --units test",
+    rows=rows,
+    kind=TieRow,
+    table=table,
+    chart=chart,
+    takes={"cells": "cells", "scores": "aligned"},
+    by="cell",
+)

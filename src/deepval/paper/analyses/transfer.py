@@ -9,91 +9,72 @@ from dataclasses import dataclass
 from deepval.allocators import Recipe, recipe_named
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
-from deepval.judging.budgets import Selection
+from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analyses.judged import sees_the_same
+from deepval.paper.analysis import Analysis
+from deepval.paper.columns import AllocatorName, column, declared_table, or_nothing, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, lines_of, number, percent
+from deepval.report.table import Table, number
 from deepval.tables.columns import positions
+
+WITHOUT_EXTRAS = (
+    *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-mlp-binary", "router-gbm-value"),
+    *("router-gbm-binary", "router-two-head", "router-recall"),
+)
+"""Recipes that need no optional library and give one score per input."""
 
 
 @dataclass(frozen=True)
-class Transfer:
-    """One allocator fitted on one cell and judged on the test units of another, or of its own.
+class Transfer(AllocatorName):
+    """One allocator fitted on one cell and judged on the test units of another, or of its own."""
 
-    Attributes:
-        allocator: The recipe.
-        source: Cell that it was fitted on.
-        target: Cell that it is judged on.
-        alpha: Share of inputs that may be escalated.
-        coverage: Share of the judged inputs that it scores; the others are ranked last.
-        common: Share of the judged inputs that the consumer it was fitted for can judge too.
-        ndg: Its nDG; None where it is undefined.
-        regret: Its nDG less that of the router fitted on the target itself.
-        verdict: Against random.
-    """
-
-    allocator: str
-    source: str
-    target: str
-    alpha: float
-    coverage: float
-    common: float
-    ndg: float | None
-    regret: float | None
-    verdict: str | None
+    source: str = column("Cell on which it was fitted", "fitted on")
+    target: str = column("Cell on which it is judged", "judged on")
+    alpha: float = column("Share of inputs that may be escalated")
+    coverage: float = column("Share of the judged inputs that it scores; the others are ranked last", "coverage", share)
+    common: float = column("Share of the judged inputs that the source cell can judge too", "in common", share)
+    ndg: float | None = column("Its nDG; None where it is undefined", "nDG", number)
+    regret: float | None = column("Its nDG less that of the router fitted on the target itself", "regret", number)
+    verdict: str | None = column("Verdict against random", "verdict", or_nothing)
 
 
 def rows(
     cells: Mapping[str, BuiltCell],
-    recipes: Iterable[str | Recipe],
+    recipes: Iterable[str | Recipe] = WITHOUT_EXTRAS,
     *,
-    alphas: Iterable[float] = (0.1, 0.2, 0.3, 0.5),
+    alphas: Iterable[float] = LEVELS,
     draws: int = 1000,
     watch: Watch = unwatched,
 ) -> list[Transfer]:
     """Every recipe, fitted on every cell and judged on every cell that it can see."""
-    made = [recipe_named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
-    wanted, budgets = [recipe.name for recipe in made], [Selection(alpha) for alpha in alphas]
+    recipe_list = [recipe_named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
+    names, budgets = [recipe.name for recipe in recipe_list], [Selection(alpha) for alpha in alphas]
     fitted = {
         (recipe.name, name): fit_on(cell, recipe)
         for name, cell in watch(list(cells.items()), "fitting")
-        for recipe in made
+        for recipe in recipe_list
     }
-    found = []
+    records = []
     for target, cell in watch(list(cells.items()), "judging"):
         sources = [name for name, other in cells.items() if sees_the_same(other, cell)]
-        scored = {(r, s): score_on(cell, fitted[r, s]) for r in wanted for s in sources}
+        scored = {(r, s): score_on(cell, fitted[r, s]) for r in names for s in sources}
         scores = {f"{recipe} of {source}": item.over(cell.table) for (recipe, source), item in scored.items()}
         result = evaluate(cell.listed, scores, budgets, units=list(cell.split.test), draws=draws, missing="worst")
         for (recipe, source), item in scored.items():
             for budget in budgets:
                 row, own = (result.row(f"{recipe} of {name}", "selection", budget.alpha) for name in (source, target))
                 regret = None if row.ndg is None or own.ndg is None else row.ndg - own.ndg
-                place = (recipe, source, target, budget.alpha)
+                key = (recipe, source, target, budget.alpha)
                 common = float((positions(cell.table.input, cells[source].table.input) >= 0).mean())
-                found.append(Transfer(*place, item.coverage, common, row.ndg, regret, row.verdict))
-    return found
+                records.append(Transfer(*key, item.coverage, common, row.ndg, regret, row.verdict))
+    return records
 
 
 def table(rows: Sequence[Transfer]) -> Table:
     """The rows as a table."""
-    header = ("allocator", "fitted on", "judged on", "coverage", "in common", "nDG", "regret", "verdict")
-    texts = [
-        (
-            row.allocator,
-            row.source,
-            row.target,
-            percent(row.coverage, 1),
-            percent(row.common, 1),
-            number(row.ndg),
-            number(row.regret),
-            row.verdict or "",
-        )
-        for row in rows
-    ]
-    return Table("Transfer between consumers", header, lines_of(texts))
+    return declared_table(Transfer, rows, "Transfer between consumers")
 
 
 def chart(rows: Sequence[Transfer]) -> Chart:
@@ -104,3 +85,21 @@ def chart(rows: Sequence[Transfer]) -> Chart:
         if row.source != row.target
     ]
     return plain("nDG less that of the router fitted there", dots, line=0.0)
+
+
+TRANSFER = Analysis(
+    "transfer",
+    shows="Judge routers on another consumer",
+    details="What a router fitted for one consumer is worth to another, and its regret against one fitted there.",
+    see="definitions.md#seeds-and-transfer",
+    paper="transfer with coverage",
+    example="cells/braking-monocular cells/receding-horizon-monocular -a gate-ridge",
+    rows=rows,
+    kind=Transfer,
+    table=table,
+    chart=chart,
+    by="view",
+    least=2,
+    judges=True,
+    names="path",
+)

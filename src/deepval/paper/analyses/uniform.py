@@ -7,102 +7,63 @@ lead of uniform full fidelity is one over every allocator that was judged.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from deepval.errors import InputError
 from deepval.judging.comparison import AT, POLICIES, RANKING, Comparison, compare
 from deepval.paper.analyses.judged import mode_costs
+from deepval.paper.analysis import Analysis, Setting
+from deepval.paper.columns import BudgetColumns, CellName, column, declared_table, high, low, or_dash
+from deepval.paper.columns import share as in_percent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import MISSING, Table, lines_of, number, percent
-from deepval.report.table import interval as span
-from deepval.results import BudgetKey, BudgetRecord, Reason, Result, Row, Stream, joined
+from deepval.report.table import Table, number, percent
+from deepval.results import BudgetKey, Reason, Result, Row, Stream, joined
 from deepval.tables.scores import REFERENCES
 
-UNIFORM = "all-full"
+ALL_FULL = "all-full"
 ROUNDING = 1e-12
 """Shares of the all-cheap loss that are this near to each other are the same."""
 
 
 @dataclass(frozen=True)
-class UniformRow(BudgetRecord):
-    """Uniform full fidelity and the best feasible allocator of a cell under one measured budget.
+class UniformRow(BudgetColumns, CellName):
+    """Uniform full fidelity and the best feasible allocator of a cell under one measured budget."""
 
-    Attributes:
-        cell: The cell.
-        kind: latency, energy or money.
-        alpha: The budget's share.
-        convention: What it counts.
-        accounting: cascade or skipping.
-        uniform_from: Share from which uniform full fidelity fits, None where the costs are not known.
-        fits: Whether it fits here.
-        uniform: Share of the all-cheap loss that it removes, whether it fits or not.
-        uniform_ndg: Its nDG, None where it does not fit.
-        feasible: Allocators that can run.
-        best: The one of them that removes most.
-        policy: How allocators keep the budget: a causal policy, or ranking in hindsight.
-        best_share: Share of the all-cheap loss that it removes.
-        best_ndg: Its nDG.
-        difference: uniform - best_share, None where either cannot run.
-        lo: Lower bound of the paired interval of the difference; None without samples.
-        hi: Upper bound.
-        leader: uniform, allocator or neither; None where either cannot run.
-        verdict: better, worse or unresolved: uniform against the best allocator.
-        reason: Why something is None.
-    """
-
-    cell: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    uniform_from: float | None
-    fits: bool
-    uniform: float | None
-    uniform_ndg: float | None
-    feasible: int
-    best: str | None
-    policy: str
-    best_share: float | None
-    best_ndg: float | None
-    difference: float | None
-    lo: float | None
-    hi: float | None
-    leader: str | None
-    verdict: str | None
-    reason: str | None
+    uniform_from: float | None = column(
+        "Share from which uniform full fidelity fits; None where the costs are not known", "fits from", in_percent
+    )
+    fits: bool = column("Whether it fits here")
+    uniform: float | None = column(
+        "Share of the all-cheap loss that it removes, whether it fits or not",
+        "uniform",
+        of_row=lambda row: percent(row.uniform) if row.fits else "inf.",
+    )
+    uniform_ndg: float | None = column("Its nDG; None where it does not fit", "nDG", number)
+    feasible: int = column("Allocators that can run")
+    best: str | None = column("The feasible allocator that removes most", "best allocator", or_dash)
+    policy: str = column("How allocators keep the budget: a causal policy, or ranking in hindsight")
+    best_share: float | None = column("Share of the all-cheap loss that the best allocator removes", "removes", percent)
+    best_ndg: float | None = column("nDG of the best allocator", "nDG", number)
+    difference: float | None = column("uniform - best_share; None where either cannot run", "difference", percent)
+    lo: float | None = low("Lower end of its paired 95 % interval; None without samples", "95 %", percent)
+    hi: float | None = high()
+    leader: str | None = column("uniform, allocator or neither; None where either cannot run")
+    verdict: str | None = column("Verdict of uniform against the best allocator: better, worse or unresolved")
+    reason: str | None = column("Why something is None")
 
 
 @dataclass(frozen=True)
-class UniformCount(BudgetRecord):
-    """Under one budget, over cells: where uniform full fidelity fits, and where it leads.
+class UniformCount(BudgetColumns):
+    """Under one budget, over cells: where uniform full fidelity fits, and where it leads."""
 
-    Attributes:
-        kind: latency, energy or money.
-        alpha: The budget's share.
-        convention: What it counts.
-        accounting: cascade or skipping.
-        cells: Number of cells.
-        fits: Cells in which uniform full fidelity fits.
-        compared: Those in which some allocator fits too.
-        leads: Those in which it removes more than the best of them.
-        behind: Those in which it removes less.
-        better: Those in which the paired interval of the difference lies above zero.
-        worse: Below zero.
-        raises: Cells in which it fits and raises the loss.
-    """
-
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    cells: int
-    fits: int
-    compared: int
-    leads: int
-    behind: int
-    better: int
-    worse: int
-    raises: int
+    cells: int = column("Number of cells", "cells")
+    fits: int = column("Cells in which uniform full fidelity fits", "fits")
+    compared: int = column("Cells in which an allocator fits too", "compared")
+    leads: int = column("Compared cells in which it removes more than the best allocator", "leads")
+    behind: int = column("Compared cells in which it removes less", "behind")
+    better: int = column("Compared cells in which the paired interval of the difference lies above 0", "better")
+    worse: int = column("Compared cells in which the interval lies below 0", "worse")
+    raises: int = column("Cells in which it fits and raises the loss", "raises the loss")
 
 
 class _Rival(NamedTuple):
@@ -113,16 +74,32 @@ class _Rival(NamedTuple):
     ndg: float | None
 
 
-def rows(results: Mapping[str, Result], *, policy: str = "causal-cap") -> list[UniformRow]:
+def _policy(name: str) -> str:
+    allowed = (*POLICIES, RANKING)
+    if name not in allowed:
+        raise InputError(f"--policy must be one of {', '.join(allowed)}; found {name!r}.")
+    return name
+
+
+Policy = Annotated[str, Setting("How allocators meet the budget: a causal policy, or ranking.", read=_policy)]
+
+
+def rows(
+    results: Mapping[str, Result],
+    *,
+    policy: Annotated[
+        str, Setting("How allocators meet the budget: a causal policy, or ranking.", read=_policy)
+    ] = "causal-cap",
+) -> list[UniformRow]:
     """One row per cell and measured budget.
 
     Args:
-        results: Results by cell, with measured budgets; with streams where a causal policy is asked for.
+        results: Results by cell, with measured budgets; with streams for a causal policy.
         policy: How allocators keep the budget: a causal policy, or "ranking".
     """
     if policy not in (*POLICIES, RANKING):
         raise InputError(f"policy must be one of {', '.join((*POLICIES, RANKING))}; found {policy!r}.")
-    found = []
+    records = []
     for name, result in results.items():
         if policy != RANKING and not result.streams:
             raise InputError(
@@ -131,14 +108,14 @@ def rows(results: Mapping[str, Result], *, policy: str = "causal-cap") -> list[U
             )
         budgets = dict.fromkeys(row.budget for row in result.rows if row.kind != "selection")
         compared: dict[str, tuple[Comparison, ...]] = {}
-        found += [_row(name, result, budget, policy, compared) for budget in budgets]
-    return found
+        records += [_row(name, result, budget, policy, compared) for budget in budgets]
+    return records
 
 
 def _row(
     name: str, result: Result, budget: BudgetKey, policy: str, compared: dict[str, tuple[Comparison, ...]]
 ) -> UniformRow:
-    own = next(row for row in result.rows if row.allocator == UNIFORM and row.budget == budget)
+    own = next(row for row in result.rows if row.allocator == ALL_FULL and row.budget == budget)
     modes = mode_costs(result, budget.convention)
     loss, all_full = result.setting.cheap_loss, result.setting.all_full_share
     rivals = _rivals(result, budget, policy)
@@ -146,7 +123,7 @@ def _row(
     fits, positive = own.gain is not None, loss > 0
     difference = all_full - best.gain / loss if best and fits and positive and all_full is not None else None
     paired = _compared(result, best.name, policy, compared) if best and difference is not None else ()
-    at = next((each for each in paired if each.budget == budget), None)
+    at = next((item for item in paired if item.budget == budget), None)
     reasons = [
         None if fits else own.reason,
         None if best else "no allocator fits",
@@ -192,7 +169,7 @@ def _compared(
     if result.samples is None:
         return ()
     if best not in compared:
-        compared[best] = compare(result, UNIFORM, f"{best}{AT}{policy}")
+        compared[best] = compare(result, ALL_FULL, f"{best}{AT}{policy}")
     return compared[best]
 
 
@@ -203,14 +180,14 @@ def _leader(difference: float | None) -> str | None:
 
 
 def over_cells(rows: Sequence[UniformRow]) -> list[UniformCount]:
-    """One row per budget, in the order in which they are met."""
-    met: dict[BudgetKey, list[UniformRow]] = {}
+    """One row per budget, in order of appearance."""
+    members_by_budget: dict[BudgetKey, list[UniformRow]] = {}
     for row in rows:
-        met.setdefault(row.budget, []).append(row)
-    found = []
-    for budget, members in met.items():
+        members_by_budget.setdefault(row.budget, []).append(row)
+    records = []
+    for budget, members in members_by_budget.items():
         leaders, verdicts = [row.leader for row in members], [row.verdict for row in members]
-        found.append(
+        records.append(
             UniformCount(
                 **budget.fields,
                 cells=len(members),
@@ -223,41 +200,22 @@ def over_cells(rows: Sequence[UniformRow]) -> list[UniformCount]:
                 raises=sum(row.fits and row.uniform is not None and row.uniform < 0 for row in members),
             )
         )
-    return found
+    return records
 
 
 def table(rows: Sequence[UniformRow]) -> Table:
     """The rows as a table."""
-    header = ("cell", "budget", "fits from", "uniform", "nDG", "best allocator", "removes", "nDG", "difference", "95 %")
-    texts = [
-        (
-            *(row.cell, row.budget.label, percent(row.uniform_from, 1)),
-            percent(row.uniform) if row.fits else "inf.",
-            number(row.uniform_ndg),
-            row.best or MISSING,
-            *(percent(row.best_share), number(row.best_ndg), percent(row.difference), span(row.lo, row.hi, percent)),
-        )
-        for row in rows
-    ]
     policies = ", ".join(dict.fromkeys(row.policy for row in rows))
     notes = (
         f"uniform, removes: shares of the all-cheap loss. Allocators pay for themselves ({policies}); the best is the "
         "best on these units, in hindsight.",
     )
-    return Table("Uniform full fidelity against the best allocator", header, lines_of(texts), notes)
+    return declared_table(UniformRow, rows, "Uniform full fidelity against the best allocator", notes=notes)
 
 
 def over_cells_table(rows: Sequence[UniformCount]) -> Table:
     """The counts as a table."""
-    header = ("budget", "cells", "fits", "compared", "leads", "behind", "better", "worse", "raises the loss")
-    texts = [
-        (
-            row.budget.label,
-            *map(str, (row.cells, row.fits, row.compared, row.leads, row.behind, row.better, row.worse, row.raises)),
-        )
-        for row in rows
-    ]
-    return Table("Where uniform full fidelity leads", header, lines_of(texts))
+    return declared_table(UniformCount, rows, "Where uniform full fidelity leads")
 
 
 def chart(rows: Sequence[UniformRow]) -> Chart:
@@ -266,3 +224,19 @@ def chart(rows: Sequence[UniformRow]) -> Chart:
         Dot(row.cell, row.budget.label, row.difference, row.lo, row.hi) for row in rows if row.difference is not None
     )
     return shares("Uniform full less the best allocator, share of the all-cheap loss", dots, line=0.0)
+
+
+UNIFORM = Analysis(
+    "uniform",
+    shows="Compare allocators with the full mode everywhere",
+    details="The full mode alone on every input, against the best allocator that fits the same budget.",
+    paper="uniform full fidelity",
+    example="cells/braking-monocular --alpha 0.5",
+    rows=rows,
+    kind=(UniformRow, UniformCount),
+    table=table,
+    chart=chart,
+    takes={"results": "causal"},
+    over_cells=over_cells,
+    over_cells_table=over_cells_table,
+)

@@ -16,9 +16,11 @@ from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analyses.judged import Units, judged
+from deepval.paper.analysis import LOCATED, Analysis
+from deepval.paper.columns import CellName, column, declared_table, high, low, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, interval, lines_of, number
+from deepval.report.table import Table, number
 from deepval.results import known
 from deepval.systems.outcomes import trivial_losses
 from deepval.tables.columns import positions
@@ -26,30 +28,20 @@ from deepval.tables.values import ValueTable
 
 
 @dataclass(frozen=True)
-class ViableRow:
-    """One mode of a cell beside the best predictor that looks at nothing.
+class ViableRow(CellName):
+    """One mode of a cell beside the best predictor that looks at nothing."""
 
-    Attributes:
-        cell: The cell.
-        system: The downstream system.
-        mode: The mode.
-        mean_loss: Its mean loss per input.
-        trivial: What the best trivial predictor does.
-        trivial_loss: Its mean loss on the same inputs.
-        viable: Whether the mode loses less.
-        margin: By how much less, with its 95 % interval over units, the trivial predictor chosen once.
-    """
-
-    cell: str
-    system: str
-    mode: str
-    mean_loss: float
-    trivial: str
-    trivial_loss: float
-    viable: bool
-    margin: float
-    margin_lo: float | None
-    margin_hi: float | None
+    system: str = column("The downstream system")
+    mode: str = column("The mode", "mode")
+    mean_loss: float = column("Its mean loss per input", "mean loss", number)
+    trivial: str = column("Action of the best trivial predictor", "best without looking")
+    trivial_loss: float = column("Mean loss of that predictor on the same inputs", "its loss", number)
+    viable: bool = column("Whether the mode loses less", "viable", yes_no)
+    margin: float = column("Loss of the trivial predictor less that of the mode", "margin", number)
+    margin_lo: float | None = low(
+        "Lower end of its 95 % interval over units, the trivial predictor chosen once", "95 %"
+    )
+    margin_hi: float | None = high()
 
 
 def rows(
@@ -65,33 +57,33 @@ def rows(
 
     Args:
         cells: Cells by name.
-        located: Their specifications with the data at hand, by the same names (`cells.located`).
-        units: Units whose inputs are looked at.
+        located: Their specifications with their data, by the same names (`cells.located`).
+        units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
-        watch: Who is told how far it is.
+        watch: Progress reporting.
     """
-    found = []
+    records = []
     for name, cell in cells.items():
         table = judged(cell, units)
         means = _trivial(located[name], table, watch)
         best = min(means, key=lambda trivial: means[trivial].mean())
         drawn = make_draws(len(table.unit_ids), draws, seed)
         inputs = np.bincount(table.unit, minlength=len(table.unit_ids)).astype(np.float64)
-        for place, mode in enumerate(table.modes):
-            less = means[best] - table.losses[:, place]
+        for index, mode in enumerate(table.modes):
+            less = means[best] - table.losses[:, index]
             margin = float(less.mean())
             per_unit = np.bincount(table.unit, weights=less, minlength=len(inputs))
-            number_of = drawn.counts @ inputs
-            kept = (number_of > 0) & (len(inputs) > 1)
-            samples = np.divide(drawn.counts @ per_unit, number_of, out=np.zeros(len(drawn)), where=number_of > 0)
-            bounds = drawn.interval(samples, kept)
-            found.append(
+            draw_inputs = drawn.counts @ inputs
+            defined = (draw_inputs > 0) & (len(inputs) > 1)
+            samples = np.divide(drawn.counts @ per_unit, draw_inputs, out=np.zeros(len(drawn)), where=draw_inputs > 0)
+            bounds = drawn.interval(samples, defined)
+            records.append(
                 ViableRow(
                     cell=name,
                     system=cell.spec.system,
                     mode=mode,
-                    mean_loss=float(table.losses[:, place].mean()),
+                    mean_loss=float(table.losses[:, index].mean()),
                     trivial=best,
                     trivial_loss=float(means[best].mean()),
                     viable=margin > 0,
@@ -100,40 +92,46 @@ def rows(
                     margin_hi=known(bounds.high),
                 )
             )
-    return found
+    return records
 
 
 def _trivial(spec: CellSpec, table: ValueTable, watch: Watch) -> dict[str, Float[np.ndarray, "input"]]:
     """Loss of every trivial predictor on the inputs of a table."""
     rule = spec.acting
     seen = [unit_data(spec, str(unit)) for unit in watch(list(table.unit_ids), f"trivial predictors of {spec.system}")]
-    parts = [trivial_losses(rule, each.scene, each.truth) for each in seen]
+    parts = [trivial_losses(rule, item.scene, item.truth) for item in seen]
     if not parts[0]:
         raise InputError(f"{spec.system} has no short list of plans, so none to take as a trivial predictor.")
-    place = positions(table.input, np.concatenate([each.scene.inputs for each in seen]))
-    return {name: np.concatenate([part[name] for part in parts])[place] for name in parts[0]}
+    index = positions(table.input, np.concatenate([item.scene.inputs for item in seen]))
+    return {name: np.concatenate([part[name] for part in parts])[index] for name in parts[0]}
 
 
 def table(rows: Sequence[ViableRow]) -> Table:
     """The rows as a table."""
-    header = ("cell", "mode", "mean loss", "best without looking", "its loss", "margin", "95 %", "viable")
-    texts = [
-        (
-            row.cell,
-            row.mode,
-            number(row.mean_loss),
-            row.trivial,
-            number(row.trivial_loss),
-            number(row.margin),
-            interval(row.margin_lo, row.margin_hi),
-            "yes" if row.viable else "no",
-        )
-        for row in rows
-    ]
-    return Table("Modes against predictors that look at nothing", header, lines_of(texts))
+    order = ("cell", "mode", "mean_loss", "trivial", "trivial_loss", "margin", "margin_lo", "viable")
+    return declared_table(ViableRow, rows, "Modes against predictors that look at nothing", order=order)
 
 
 def chart(rows: Sequence[ViableRow]) -> Chart:
     """By how much each mode loses less than the best predictor that looks at nothing."""
     dots = (Dot(f"{row.cell}: {row.mode}", row.trivial, row.margin, row.margin_lo, row.margin_hi) for row in rows)
     return plain("Mean loss of the trivial predictor less the mode's", dots, line=0.0)
+
+
+VIABILITY = Analysis(
+    "viability",
+    shows="Compare each mode with predictors that see nothing",
+    details=(
+        "Mean loss of each mode beside that of the best predictor that looks at nothing, on the inputs of the cell."
+    ),
+    see="definitions.md#trivial-predictors",
+    paper="viability check",
+    example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
+    rows=rows,
+    kind=ViableRow,
+    table=table,
+    chart=chart,
+    takes=LOCATED,
+    by="cell",
+    needs_data=True,
+)

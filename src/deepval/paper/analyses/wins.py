@@ -1,91 +1,50 @@
-"""Results of several cells -> how often each allocator beats random, loses to it, or cannot be told from it."""
+"""Results of several cells -> how often each allocator beats random, loses to it, or differs from it by too little."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from deepval.paper.analysis import RESULTS, Analysis
+from deepval.paper.columns import AllocatorName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, lines_of
+from deepval.report.table import Table
 from deepval.results import Result
 from deepval.tables.scores import REFERENCES
 
 
 @dataclass(frozen=True)
-class WinRow:
-    """One allocator under one kind of budget, over cells and shares.
+class WinRow(AllocatorName):
+    """One allocator under one kind of budget, over cells and shares."""
 
-    Attributes:
-        allocator: The allocator.
-        kind: selection, latency, energy or money.
-        cells: Results that judge it.
-        combinations: Cells times budgets that judge it: the counts below add up to it.
-        better: Verdicts "better" against random.
-        worse: Verdicts "worse".
-        unresolved: Intervals that hold 0.
-        infeasible: Budgets under which it cannot pay for itself.
-        undefined: Rows without a verdict.
-    """
-
-    allocator: str
-    kind: str
-    cells: int
-    combinations: int
-    better: int
-    worse: int
-    unresolved: int
-    infeasible: int
-    undefined: int
+    kind: str = column("Kind of budget: selection, latency, energy or money", "budget")
+    cells: int = column("Results that judge it", "cells")
+    combinations: int = column("Cells times budgets that judge it: the sum of the counts below", "combinations")
+    better: int = column('Verdicts "better" against random', "better")
+    worse: int = column('Verdicts "worse" against random', "worse")
+    unresolved: int = column("Intervals that contain 0", "unresolved")
+    infeasible: int = column("Budgets under which it cannot pay for itself", "infeasible")
+    undefined: int = column("Rows without a verdict", "undefined")
 
 
 def rows(results: Mapping[str, Result]) -> list[WinRow]:
-    """One row per allocator and kind of budget, in the order in which they are met."""
-    met: dict[tuple[str, str], list[tuple[str, str | None]]] = {}
+    """One row per allocator and kind of budget, in order of appearance."""
+    verdicts_by_key: dict[tuple[str, str], list[tuple[str, str | None]]] = {}
     for name, result in results.items():
         for row in result.rows:
             if row.allocator not in REFERENCES:
-                met.setdefault((row.allocator, row.kind), []).append((name, row.verdict))
-    found = []
-    for (allocator, kind), seen in met.items():
-        count = Counter(verdict for _, verdict in seen)
-        counts = {verdict: count[verdict] for verdict in ("better", "worse", "unresolved", "infeasible")}
-        cells = len({name for name, _ in seen})
-        found.append(WinRow(allocator, kind, cells, len(seen), **counts, undefined=count[None]))
-    return found
+                verdicts_by_key.setdefault((row.allocator, row.kind), []).append((name, row.verdict))
+    records = []
+    for (allocator, kind), verdicts in verdicts_by_key.items():
+        counter = Counter(verdict for _, verdict in verdicts)
+        counts = {verdict: counter[verdict] for verdict in ("better", "worse", "unresolved", "infeasible")}
+        cells = len({name for name, _ in verdicts})
+        records.append(WinRow(allocator, kind, cells, len(verdicts), **counts, undefined=counter[None]))
+    return records
 
 
 def table(rows: Sequence[WinRow]) -> Table:
     """The rows as a table."""
-    header = (
-        "allocator",
-        "budget",
-        "cells",
-        "combinations",
-        "better",
-        "worse",
-        "unresolved",
-        "infeasible",
-        "undefined",
-    )
-    texts = [
-        (
-            row.allocator,
-            row.kind,
-            *map(
-                str,
-                (
-                    row.cells,
-                    row.combinations,
-                    row.better,
-                    row.worse,
-                    row.unresolved,
-                    row.infeasible,
-                    row.undefined,
-                ),
-            ),
-        )
-        for row in rows
-    ]
-    return Table("Verdicts against random over cells and budgets", header, lines_of(texts))
+    return declared_table(WinRow, rows, "Verdicts against random over cells and budgets")
 
 
 def chart(rows: Sequence[WinRow]) -> Chart:
@@ -94,9 +53,23 @@ def chart(rows: Sequence[WinRow]) -> Chart:
         Dot(
             row.allocator if row.kind == "selection" else f"{row.allocator}, {row.kind}",
             verdict,
-            count / row.combinations,
+            number / row.combinations,
         )
         for row in rows
-        for verdict, count in (("better", row.better), ("worse", row.worse))
+        for verdict, number in (("better", row.better), ("worse", row.worse))
     ]
     return shares("Share of cells and budgets", dots)
+
+
+WINS = Analysis(
+    "wins",
+    shows="Count wins and losses against random",
+    details="Verdicts against random of each allocator, counted over cells and budgets.",
+    paper="win counts",
+    example="cells/braking-monocular cells/braking-oracle",
+    rows=rows,
+    kind=WinRow,
+    table=table,
+    chart=chart,
+    takes=RESULTS,
+)

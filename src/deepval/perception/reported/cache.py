@@ -21,7 +21,7 @@ from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.files import reading, writing
 from deepval.files.canonical import json_text, plain, read_json, sha256
-from deepval.files.reading import formed_file
+from deepval.files.reading import check_file_form
 from deepval.files.writing import write_atomically
 from deepval.perception.running.decoding import FrameDetections
 from deepval.tables.columns import native
@@ -198,13 +198,13 @@ def read_mode(cache: Path, mode: str) -> CachedMode:
 
 
 @contextmanager
-def locked(cache: Path) -> Iterator[None]:
+def lock(cache: Path) -> Iterator[None]:
     """Keep a second run out of the same cache; the lock is released with the process, however it ends."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"The cache must be a folder to write to, and {cache} is not: {error.strerror}.") from error
-    with writing.locked(cache, f"Another run is filling the cache {cache}: wait for it, or use another folder."):
+    with writing.lock(cache, f"Another run is filling the cache {cache}: wait for it, or use another folder."):
         yield
 
 
@@ -313,7 +313,7 @@ def cache_manifest(cache: Path) -> dict[str, Any]:
     if not reading.exists(path):
         return {"format": FORMAT, "recipe": {}, "modes": {}}
     what = "the manifest of a detection cache"
-    manifest = formed_file(_Manifest, read_json(path, what), path, what)
+    manifest = check_file_form(_Manifest, read_json(path, what), path, what)
     return {name: manifest[name] for name in _Manifest.__required_keys__}
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import json_content, read_json
-from deepval.files.reading import formed_file
+from deepval.files.reading import check_file_form
 from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
 from deepval.perception.reported.detection_rows import DetectionFile, FramesByUnit, Rows, Source, detection_file
 from deepval.perception.reported.detections import DetectionSet
@@ -62,7 +62,7 @@ def open_detections(
     if not reading.exists(path):
         raise InputError(f"detections must be at {path}; there is nothing there: check the path.")
     if is_cache(path):
-        return read_cached(path, source)
+        return read_cache(path, source)
     if reading.is_folder(path) or path.suffix == ".txt":
         return read_kitti_text(path, source, units)
     if path.suffix == ".parquet":
@@ -80,7 +80,7 @@ def is_cache(path: Path) -> bool:
     return reading.is_folder(path / "detections") and reading.is_folder(path / "frames")
 
 
-def read_cached(path: Path, source: Source) -> DetectionFile:
+def read_cache(path: Path, source: Source) -> DetectionFile:
     """Detections of one mode from the cache that `deepval perceive` fills: `path` is the mode's folder in it."""
     from deepval.perception.reported.cache import read_mode
 
@@ -137,20 +137,20 @@ def read_parquet(path: Path, source: Source) -> DetectionFile:
         track=data.numbers("track_id") if "track_id" in data.data else None,
         cuboid_m=cuboid,
     )
-    source = declared(source, table.schema.metadata or {}, path=path)
+    source = complete_source(source, table.schema.metadata or {}, path=path)
     return detection_file(rows, path=path, source=source, classes=KNOWN_CLASSES)
 
 
-def declared(source: Source, meta: Mapping[bytes, bytes], *, path: Path) -> Source:
+def complete_source(source: Source, meta: Mapping[bytes, bytes], *, path: Path) -> Source:
     """The source, completed from the file's metadata where the caller left a field open."""
 
     def frames_entry(name: str, form: Any) -> Any:
         location = f"{path}: '{name}' of its metadata"
-        return formed_file(form, json_content(meta[name.encode()], location), location, "frames by unit")
+        return check_file_form(form, json_content(meta[name.encode()], location), location, "frames by unit")
 
     def text_entry(name: str) -> Any:
         return (
-            reading.decoded(meta[name.encode()], f"{path}: '{name}' of its metadata") if name.encode() in meta else None
+            reading.decode(meta[name.encode()], f"{path}: '{name}' of its metadata") if name.encode() in meta else None
         )
 
     run, failed = source.frames_run, source.frames_failed
@@ -179,7 +179,7 @@ def read_kitti_text(path: Path, source: Source, units: Sequence[str] | None = No
 
     A unit without a file was never run; an empty file means that it was run and reported nothing.
     """
-    files = [path] if reading.is_file(path) else sorted(reading.matching(path, "*.txt"))
+    files = [path] if reading.is_file(path) else sorted(reading.find(path, "*.txt"))
     files = [file for file in files if units is None or file.stem in units]
     lines = [(file.stem, number, row) for file in files for number, row in kitti_rows(file)]
     words = [row for _, _, row in lines]

@@ -28,13 +28,13 @@ def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
     if not reading.is_folder(folder):
         raise InputError(f"The images must lie in a folder, and {folder} is none.")
     own = _image_files(folder)
-    below = {sub.name: _image_files(sub) for sub in sorted(reading.inside(folder)) if reading.is_folder(sub)}
+    below = {sub.name: _image_files(sub) for sub in sorted(reading.entries(folder)) if reading.is_folder(sub)}
     below = {name: files for name, files in below.items() if files}
     if own and below:
         raise InputError(f"A folder must hold images or subfolders of images, and {folder} holds both.")
     if not own and not below:
         raise InputError(f"There must be images ({', '.join(sorted(SUFFIXES))}) in {folder}, and there are none.")
-    units = below or {reading.resolved(folder).name: own}
+    units = below or {reading.resolve(folder).name: own}
     return {name: _number_frames(files) for name, files in units.items()}
 
 
@@ -55,7 +55,7 @@ def units_of_scenes(scenes: Iterable[Scene]) -> dict[str, list[tuple[int, Path]]
     return units
 
 
-def checked_units(units: Units) -> dict[str, list[tuple[int, Path]]]:
+def check_units(units: Units) -> dict[str, list[tuple[int, Path]]]:
     """The units, frames in order; InputError for a unit without images or a duplicate frame id."""
     if not units:
         raise InputError("At least one unit with images is needed, and there is none.")
@@ -87,7 +87,7 @@ def image_sha256(path: Path) -> str | None:
 
 
 def _image_files(folder: Path) -> list[Path]:
-    return [path for path in reading.inside(folder) if path.suffix.lower() in SUFFIXES and reading.is_file(path)]
+    return [path for path in reading.entries(folder) if path.suffix.lower() in SUFFIXES and reading.is_file(path)]
 
 
 def _number_frames(files: Sequence[Path]) -> list[tuple[int, Path]]:

@@ -17,8 +17,8 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.files.canonical import read_toml
-from deepval.files.reading import formed_file
-from deepval.geometry.classes import CLASSES, SUPER_CLASS, looked_up
+from deepval.files.reading import check_file_form
+from deepval.geometry.classes import CLASSES, SUPER_CLASS, lookup
 
 DEFAULT = "yolov8s-kitti"
 Table = Mapping[str, float]
@@ -162,7 +162,7 @@ class Profile:
 def with_fallback(table: Table, cls: Shaped[np.ndarray, "obj"], *, fallback: str = "Car") -> Float[np.ndarray, "obj"]:
     """A class's number, or that of the fallback class for a class outside the table."""
     numbers = {str(name): table.get(str(name), table[fallback]) for name in np.unique(cls)}
-    return looked_up(cls, numbers)
+    return lookup(cls, numbers)
 
 
 def expected_logit(
@@ -199,7 +199,7 @@ def logit(score: Any, *, top: float) -> Any:
 def read_profile(path: Path | str | None = None) -> Profile:
     """A profile from a TOML file; the one that ships with deepval where None."""
     source = Path(__file__).parent / "profiles" / f"{DEFAULT}.toml" if path is None else path
-    return formed_file(Profile, read_toml(source), source, "a profile of a simulated detector")
+    return check_file_form(Profile, read_toml(source), source, "a profile of a simulated detector")
 
 
 @dataclass(frozen=True)

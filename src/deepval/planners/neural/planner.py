@@ -20,7 +20,7 @@ import numpy as np
 from deepval.arrays import Bool, Float
 from deepval.errors import InputError, library
 from deepval.files.canonical import json_content, sha256
-from deepval.files.reading import formed_file
+from deepval.files.reading import check_file_form
 from deepval.files.writing import npz_arrays
 from deepval.planners.neural.masks import (
     PUBLISHED,
@@ -110,7 +110,9 @@ def _npz(file: PlannerFile) -> tuple[dict[str, np.ndarray], Mapping[str, Any] | 
     what = "weights with a manifest in JSON"
     if manifest is None:
         return arrays, None
-    return arrays, formed_file(dict[str, Any], json_content(str(manifest).encode(), file.path, what), file.path, what)
+    return arrays, check_file_form(
+        dict[str, Any], json_content(str(manifest).encode(), file.path, what), file.path, what
+    )
 
 
 def _torch(file: PlannerFile) -> dict[str, np.ndarray]:

@@ -19,7 +19,7 @@ from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_text, sha256
-from deepval.files.writing import locked, npz_arrays, write_atomically
+from deepval.files.writing import lock, npz_arrays, write_atomically
 from deepval.geometry.classes import super_class
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.planners.neural.masks import AHEAD_S, STEPS, TRAINED_HERE, Masks, PlanGrid, masks_bytes, npz_bytes
@@ -267,7 +267,7 @@ def train(
         "source": dict(source or {}),
     }
     with (
-        locked(out, f"{out}: another training is writing there; wait for it, or give another folder."),
+        lock(out, f"{out}: another training is writing there; wait for it, or give another folder."),
         _repeatable(torch, settings),
     ):
         run = _Run(torch, samples, settings, checkpoint=out / CHECKPOINT, digest=digest_of(manifest))

@@ -166,7 +166,7 @@ def _view(axes: Axes, frame: Mapping[str, Any], frames: Mapping[str, Any], *, fa
     for m, (colour, item) in enumerate(_ends(frame, frames["modes"])):
         # Cheap is drawn on top: the full mode stays visible between its dashes.
         look = {"linestyle": "solid" if m else DASHED, "label": ("cheap", "full")[m], "zorder": 3 - m}
-        _seen(axes, item, look | {"edgecolor": colour})
+        _draw_objects(axes, item, look | {"edgecolor": colour})
         if item["path_m"]:
             x, y = zip(*item["path_m"], strict=True)
             shifted = [v + (BESIDE_M if m else -BESIDE_M) for v in y]
@@ -206,7 +206,7 @@ def _reference(axes: Axes, truth: Mapping[str, Any]) -> None:
             axes.add_patch(Polygon(corners, closed=True, facecolor=style.TRUTH, label="reference", **look))
 
 
-def _seen(axes: Axes, item: Mapping[str, Any], look: Mapping[str, Any]) -> None:
+def _draw_objects(axes: Axes, item: Mapping[str, Any], look: Mapping[str, Any]) -> None:
     from matplotlib.patches import Polygon, Rectangle
 
     for i, (near, far, low, high) in enumerate(item["objects_m"]):

@@ -87,7 +87,7 @@ def write(result: Result, path: str | Path, *, name: str | None = None) -> Path:
 def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         "name": name,
-        "result": result.to_dict() | ({"inputs": _packed(result.inputs)} if result.inputs else {}),
+        "result": result.to_dict() | ({"inputs": _pack(result.inputs)} if result.inputs else {}),
         "tables": [_table(table) for table in result_tables(result)],
         "csv": forms.result_csv(result),
         "latex": forms.result_latex(result),
@@ -95,7 +95,7 @@ def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[s
     }
 
 
-def _packed(inputs: Inputs) -> dict[str, Any]:
+def _pack(inputs: Inputs) -> dict[str, Any]:
     """The inputs without losses, which follow from the terms; terms as changes, because most are zero or equal."""
     nothing = (0.0,) * len(inputs.input)
     packed = {}

@@ -16,8 +16,8 @@ import numpy as np
 
 from deepval.arrays import Float, Int, Num, Shaped
 from deepval.errors import InputError, reason
-from deepval.tables.keys import hashed
-from deepval.tables.parts import Parts
+from deepval.tables.chunks import Parts
+from deepval.tables.keys import keys_of
 
 
 class Spill:
@@ -113,7 +113,7 @@ class Twice(NamedTuple):
     again: int
 
 
-def keyed(
+def partition(
     parts: Parts, *, text: bool, partitions: int, scores: Iterable[Float[np.ndarray, "row"]] | None
 ) -> GroupedSpill:
     """The ids of a table, partitioned by their keys, with the number of each row and, optionally, its score."""
@@ -124,9 +124,9 @@ def keyed(
     first = 0
     for ids in parts.ids("input", text=text):
         rows = np.empty(len(ids), dtype=kind)
-        rows["key"], rows["row"] = hashed(ids), np.arange(first, first + len(ids))
+        rows["key"], rows["row"] = keys_of(ids), np.arange(first, first + len(ids))
         if text:
-            rows["other"] = hashed(ids, seed=1)
+            rows["other"] = keys_of(ids, seed=1)
         if scores is not None:
             rows["score"] = next(numbers)
         # Fibonacci hashing: the high bits spread consecutive integers evenly over the partitions.
@@ -153,7 +153,7 @@ def refuse_repeated(groups: GroupedSpill, parts: Parts) -> None:
         )
 
 
-def joined(values: GroupedSpill, scores: GroupedSpill, parts: Parts, rows: int) -> Spill:
+def join(values: GroupedSpill, scores: GroupedSpill, parts: Parts, rows: int) -> Spill:
     """The score of each of `rows` rows of the table, NaN where missing; every scored id must be in the table."""
     refuse_repeated(scores, parts)
     size = -(-rows // partitions_for(rows))

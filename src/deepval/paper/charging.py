@@ -1,89 +1,49 @@
-"""Cells, or results saved of them -> results under the budgets that analyses of cost look at."""
+"""Cells and the budgets of a command -> scores that can be charged, and results under those budgets."""
 
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Any, Literal
 
-import typer
-
-import deepval
 from deepval.allocators import RECIPES
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
-from deepval.cells.evaluation_data import note, read_evaluation_data
+from deepval.cells.evaluation_data import read_evaluation_data
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.spec import units_of
-from deepval.cli import options
-from deepval.cli.analysing.shown import Cells
-from deepval.cli.groups import Drawn
-from deepval.cli.several import Several
+from deepval.cells.judgement import case_of, judge, shared_seeds
 from deepval.errors import InputError, InputWarning
-from deepval.judging.budgets import RAILS, Accounting, Budget, Measured, Selection, conventions, measured
-from deepval.judging.draws import seeds_by_units
+from deepval.judging.budgets import LEVELS, Accounting, Budget, Measured, Selection, conventions, measured
 from deepval.paper.analyses.streams import CONTROL, control_scores
+from deepval.progress import Watch, unwatched
 from deepval.results import MEASURED, Result
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.tables.scores import Scores, align
 
-LEVELS = (0.1, 0.2, 0.3, 0.5)
-
-
-@dataclass(frozen=True)
-class Charges(Several):
-    """The budgets that a command asks for, as they are given."""
-
-    costs: options.CostFile = None
-    alpha: options.Alphas = None
-    budget: Annotated[
-        list[str] | None,
-        typer.Option("--budget", help="latency (the default), energy, money. Repeatable; several charge each."),
-    ] = None
-    rails: options.Rails = None
-
-    def checked(
-        self,
-        drawn: Drawn | None = None,
-        *,
-        alphas: Sequence[float] = LEVELS,
-        kinds: Sequence[str] = ("latency",),
-        allowed: tuple[str, ...] = MEASURED,
-    ) -> "Charging":
-        """The same, checked; these shares and kinds where none are named."""
-        named = tuple(dict.fromkeys(options.one_of(kind, allowed, "--budget") for kind in self.budget or kinds))
-        if self.rails is not None and "energy" not in named:
-            raise InputError("--rails is of energy budgets: give --budget energy too.")
-        return Charging(
-            alphas=tuple(Selection(alpha).alpha for alpha in self.alpha or alphas),
-            kinds=named,
-            rails=options.one_of(self.rails or RAILS[0], RAILS, "--rails"),
-            costs=None if self.costs is None else Costs.of(self.costs),
-            drawn=drawn or Drawn(draws="0"),
-        )
-
 
 @dataclass(frozen=True)
 class Charging:
-    """What cells are judged under, the options of a command already checked.
+    """The budgets that cells are judged under.
 
     Attributes:
         alphas: Shares.
         kinds: selection, latency, energy, money.
-        rails: What energy counts.
-        costs: Figures instead of each cell's own.
-        drawn: The draws.
+        rails: Energy convention.
+        costs: Costs to use instead of those of each cell.
+        draws: Number of draws.
+        seed: Seed of the draws.
     """
 
-    alphas: tuple[float, ...]
-    kinds: tuple[str, ...]
-    rails: Convention
-    costs: Costs | None
-    drawn: Drawn
+    kinds: tuple[str, ...] = ("latency",)
+    alphas: tuple[float, ...] = LEVELS
+    rails: Convention = "mj"
+    costs: Costs | None = None
+    draws: int | Literal["exact"] = 0
+    seed: int = 0
 
     @property
     def conventions(self) -> tuple[Convention, ...]:
-        """What the measured budgets count."""
+        """The costs that the measured budgets count."""
         units = conventions(self.rails)
         return tuple(units[kind] for kind in self.kinds if kind in units)
 
@@ -93,14 +53,14 @@ class Charging:
         return [measured(kind, a, accounting=accounting, rails=self.rails) for kind in kinds for a in self.alphas]
 
     def figures(self, name: str, cell: BuiltCell) -> Costs:
-        """What modes and allocators of a cell cost."""
+        """The costs of modes and allocators for a cell."""
         costs = self.costs or cell.table.costs
         if costs is None:
             raise InputError(f"{name}: a measured budget needs costs, and the cell has none: give --costs.")
         return costs
 
     def charged(self, name: str, cell: BuiltCell, scores: Mapping[str, Any]) -> dict[str, Any]:
-        """The scores whose cost is known, those served in batches under their own name too; the others are told of."""
+        """The scores with a known cost, batched serving as an allocator of its own; a warning names the others."""
         if not self.conventions:
             return dict(scores)
         figures = self.figures(name, cell)
@@ -124,17 +84,17 @@ class Charging:
         return priced
 
 
-def beside(cells: Mapping[str, BuiltCell], charging: Charging) -> dict[str, dict[str, Scores]]:
-    """The scores beside each cell that can be charged."""
+def stored(cells: Mapping[str, BuiltCell], charging: Charging) -> dict[str, dict[str, Scores]]:
+    """The scores in the folder of each cell that can be charged."""
     return {
         name: charging.charged(name, cell, read_evaluation_data(cell.folder).scores({})) for name, cell in cells.items()
     }
 
 
 def fitted(
-    cells: Mapping[str, BuiltCell], charging: Charging, allocators: Sequence[str] | None
+    cells: Mapping[str, BuiltCell], charging: Charging, allocators: Sequence[str] | None, *, watch: Watch = unwatched
 ) -> dict[str, dict[str, Scored]]:
-    """Scores by signals, and by recipes fitted on the training units alone: the validation units calibrate policies."""
+    """Scores by signals, and by allocators fitted on the training units: the validation units calibrate policies."""
     scores_by_cell = {}
     for name, cell in cells.items():
         recipes = [recipe for recipe in fitting.recipes_for(cell) if _is_selected(recipe, allocators)]
@@ -142,7 +102,7 @@ def fitted(
             priced = charging.figures(name, cell).allocators
             recipes = [recipe for recipe in recipes if recipe in priced or f"{recipe}-batched" in priced]
         signals = [signal for signal in SIGNALS if _is_selected(signal, allocators)]
-        scored = fitting.scored_by_all(cell, recipes, signals=signals, units="train", watch=options.watch)
+        scored = fitting.scored_by_all(cell, recipes, signals=signals, units="train", watch=watch)
         not_empty = {allocator: item for allocator, item in scored.items() if len(item.input)}
         scores_by_cell[name] = charging.charged(name, cell, not_empty)
     return scores_by_cell
@@ -153,7 +113,7 @@ def _is_selected(name: str, allocators: Sequence[str] | None) -> bool:
 
 
 def check_allocators(names: Sequence[str] | None) -> None:
-    """Raise where a name is none that can be fitted or scored here."""
+    """Raise where a name is neither a signal nor a recipe."""
     unknown = next((name for name in names or () if name not in (*SIGNALS, *RECIPES)), None)
     if unknown is not None:
         allowed = ", ".join((*SIGNALS, *RECIPES))
@@ -161,53 +121,48 @@ def check_allocators(names: Sequence[str] | None) -> None:
 
 
 def results(
-    sources: Cells,
+    cells: Mapping[str, BuiltCell],
+    scores: Mapping[str, Mapping[str, Scores | Scored]],
     charging: Charging,
     *,
-    by: str,
-    causal: bool = False,
-    allocators: Sequence[str] | None = None,
+    command: str,
+    calibrate: bool = False,
     accountings: Sequence[Accounting] = ("cascade",),
     controls: int = 0,
+    watch: Watch = unwatched,
 ) -> dict[str, Result]:
-    """Results in files as they are, and of cells judged here on their test units.
+    """Cells judged on their test units.
 
     Args:
-        sources: Results (.json), and cells.
+        cells: Cells by name.
+        scores: Their scores (`stored`, `fitted`).
         charging: The budgets.
-        by: Name of the analysis, which the cells' ledgers are told.
-        causal: Whether allocators are fitted on the training units and policies calibrated on the validation units;
-            else the scores beside each cell are judged.
-        allocators: Those to fit, where they are fitted.
+        command: Name of the analysis, for the ledgers.
+        calibrate: Whether policies are calibrated on the validation units.
         accountings: How measured budgets charge an escalation.
-        controls: Scores that know nothing, to be judged too.
+        controls: Number of random scores to judge too.
+        watch: Shows the progress.
     """
-    by_name, cells = sources.judged()
-    scores = fitted(cells, charging, allocators) if causal else beside(cells, charging)
-    units = {name: list(units_of(cell.split, "test")) for name, cell in cells.items()}
-    seeds = seeds_by_units(units, charging.drawn.seed)
-    for name, cell in options.watch(list(cells.items()), "judging"):
+    judged, seeds = {}, shared_seeds(cells, charging.seed)
+    for name, cell in watch(list(cells.items()), "judging"):
         free: list[Budget] = [Selection(a) for a in charging.alphas]
         paid = [budget for accounting in accountings for budget in charging.measured(accounting)]
-        table, judged = cell.listed, {n: _align(cell, n, item) for n, item in scores[name].items()}
+        aligned = {n: _align(cell, n, item) for n, item in scores[name].items()}
         if controls:
-            judged |= {
-                n: align(table, n, s) for n, s in control_scores(len(table), controls, seed=charging.drawn.seed).items()
-            }
-        if charging.conventions:
-            table = replace(table, costs=_with_controls(charging.figures(name, cell), judged))
-        by_name[name] = deepval.evaluate(
-            table,
-            judged,
+            random = control_scores(len(cell.listed), controls, seed=charging.seed)
+            aligned |= {n: align(cell.listed, n, item) for n, item in random.items()}
+        costs = _with_controls(charging.figures(name, cell), aligned) if charging.conventions else None
+        judged[name] = judge(
+            case_of(cell, costs),
+            aligned,
             [*free, *paid],
-            draws=charging.drawn.number,
+            command=command,
+            draws=charging.draws,
             seed=seeds[name],
-            units=units[name],
-            calibration=list(cell.split.validation) if causal else None,
-            watch=options.watch,
+            calibration=list(cell.split.validation) if calibrate else None,
+            watch=watch,
         )
-        note(cell, by=f"analyse {by}", units=units[name], scores=judged)
-    return by_name
+    return judged
 
 
 def _align(cell: BuiltCell, name: str, item: Scored | Scores) -> Scores:

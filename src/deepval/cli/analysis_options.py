@@ -1,7 +1,7 @@
-"""What all analyses share on the command line: cells in, rows out in the form that was asked for."""
+"""Options that every analysis has: its cells, the data they were built from, measured budgets, output format."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,30 +10,30 @@ import typer
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
-from deepval.cells.spec import ROLES, CellSpec
+from deepval.cells.spec import CellSpec
 from deepval.cli import options
-from deepval.cli.several import Several
+from deepval.cli.arguments import OptionGroup
+from deepval.cli.options import Draws
+from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
-from deepval.protocol.gathering import WORK, gathered
+from deepval.judging.budgets import LEVELS, RAILS, Selection
+from deepval.paper.analysis import Analysis
+from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
 from deepval.report.table import Table
-from deepval.results import Result
+from deepval.results import KINDS, MEASURED, Result
+from deepval.tables.costs import Costs
 
 FORMS = ("text", "markdown", "csv", "latex", "json")
 SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
 
-Units = Annotated[
-    str, typer.Option("--units", help="Units to look at: all (the default), test, validation, train, fit, or a,b,c.")
-]
-Alpha = Annotated[float, typer.Option("--alpha", help="Share of inputs that may be escalated.")]
-
 
 @dataclass(frozen=True)
-class Cells(Several):
-    """The cells that a command is given, where those of tracks and specifications come from, and what built them."""
+class Cells(OptionGroup):
+    """The cells that an analysis is run on, and where those of tracks and specifications come from."""
 
     cells: Annotated[
         list[Path],
@@ -43,29 +43,31 @@ class Cells(Several):
         ),
     ]
     data: Annotated[
-        Path | None, typer.Option("--data", help="Of tracks: folder with kitti_tracking, nuscenes and so on.")
+        Path | None, typer.Option("--data", help="For tracks: folder with kitti_tracking, nuscenes and so on.")
     ] = None
-    work: Annotated[Path, typer.Option("--work", help="Of tracks and specifications: folder to build cells in.")] = WORK
+    work: Annotated[Path, typer.Option("--work", help="For tracks and specifications: folder to build cells in.")] = (
+        WORK
+    )
     specs: dict[str, CellSpec] = field(default_factory=dict, init=False, repr=False)
 
     def by_path(self) -> dict[str, BuiltCell]:
-        """Cells by folder; a folder that is none itself stands for the cells in it, a track for those it can build."""
+        """Cells by folder; a folder that is no cell stands for the cells in it, a track for those it can build."""
         return self._read(self.cells)
 
     def named(self) -> dict[str, BuiltCell]:
         """Cells by the name of their folder, or by its path where two have the same name."""
         return _by_name(self.by_path())
 
-    def judged(self) -> tuple[dict[str, Result], dict[str, BuiltCell]]:
+    def results_and_cells(self) -> tuple[dict[str, Result], dict[str, BuiltCell]]:
         """Results saved in files, by path, and the cells that the other names stand for."""
         saved = [path for path in self.cells if reading.is_file(path) and not is_specification(path)]
         others = [path for path in self.cells if path not in saved]
-        if len({reading.resolved(path) for path in saved}) < len(saved):
+        if len({reading.resolve(path) for path in saved}) < len(saved):
             raise InputError("Results must be different files; one is given twice.")
         return {str(path): Result.load(path) for path in saved}, _by_name(self._read(others)) if others else {}
 
     def _read(self, names: Sequence[Path]) -> dict[str, BuiltCell]:
-        collected = gathered(names, data=self.data, work=self.work, watch=options.watch)
+        collected = find_cells(names, data=self.data, work=self.work, watch=watch)
         self.specs.update(collected.specs)
         reasons: dict[str, list[str]] = {}
         for cell, lines in collected.lacking.items():
@@ -83,14 +85,14 @@ class Cells(Several):
 
 
 def _by_name(built: Mapping[str, BuiltCell]) -> dict[str, BuiltCell]:
-    names = [reading.resolved(cell.folder).name for cell in built.values()]
+    names = [reading.resolve(cell.folder).name for cell in built.values()]
     return {
         name if names.count(name) == 1 else path: cell for name, (path, cell) in zip(names, built.items(), strict=True)
     }
 
 
 @dataclass(frozen=True)
-class ReadAgain(Several):
+class ReadAgain(OptionGroup):
     """The data that cells were built from, to read them again."""
 
     root: Annotated[
@@ -105,7 +107,7 @@ class ReadAgain(Several):
     ] = None
     weights: Annotated[
         Path | None,
-        typer.Option("--weights", help="Weights of the learned planner, where cells of it are to act again."),
+        typer.Option("--weights", help="Weights of the learned planner, for cells of it."),
     ] = None
     masks: Annotated[Path | None, typer.Option("--masks", help="Masks that belong to the weights.")] = None
 
@@ -140,12 +142,44 @@ class ReadAgain(Several):
 
 
 @dataclass(frozen=True)
-class Shown(Several):
-    """How the rows of an analysis are to be told: in which form, and where; checked before any work."""
+class Charges(OptionGroup):
+    """The measured budgets that an analysis judges under."""
+
+    costs: options.CostFile = None
+    alpha: options.Alphas = None
+    budget: Annotated[
+        list[str] | None,
+        typer.Option("--budget", help="selection, latency, energy or money; measured budgets charge. Repeatable."),
+    ] = None
+    rails: options.Rails = None
+
+    def charging(self, declared: Analysis, drawn: Draws | None) -> Any:
+        """The checked budgets; those of the analysis where none are named."""
+        from deepval.paper.charging import Charging
+
+        allowed = KINDS if "selection" in declared.budgets else MEASURED
+        kinds = tuple(
+            dict.fromkeys(options.one_of(kind, allowed, "--budget") for kind in self.budget or declared.budgets)
+        )
+        if self.rails is not None and "energy" not in kinds:
+            raise InputError("--rails applies only to energy budgets; none was requested: give --budget energy too.")
+        draws = {} if drawn is None else drawn.settings
+        return Charging(
+            alphas=tuple(Selection(alpha).alpha for alpha in self.alpha or LEVELS),
+            kinds=kinds,
+            rails=options.one_of(self.rails or RAILS[0], RAILS, "--rails"),
+            costs=None if self.costs is None else Costs.of(self.costs),
+            **draws,
+        )
+
+
+@dataclass(frozen=True)
+class Shown(OptionGroup):
+    """The format of the rows, and the file they are written to; checked before any work."""
 
     form: Annotated[
         str | None,
-        typer.Option("--format", help=f"{', '.join(FORMS)}. Default: what the name of --out ends in, or text."),
+        typer.Option("--format", help=f"{', '.join(FORMS)}. Default: by the name of --out, or text."),
     ] = None
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write instead of printing.")] = None
     json: options.Json = False
@@ -159,43 +193,37 @@ class Shown(Several):
 
     @property
     def chosen(self) -> str:
-        """The form, by name or by the end of a file's name."""
+        """The format, by name or by the suffix of the file."""
         usual = "json" if self.json else SUFFIXES.get("" if self.out is None else self.out.suffix, "text")
         return self.form or usual
 
-    def tell(self, rows: Sequence[Any], *tables_of: Callable[[Sequence[Any]], Table]) -> None:
-        """Print or write the rows, each a dataclass, in one or several tables; CSV and JSON have all, unrounded."""
-        records = [asdict(row) for row in rows]
-        tables = [] if self.chosen in ("csv", "json") else [table(rows) for table in tables_of]
-        self._put(forms.records_csv(records) if self.chosen == "csv" else self._text(records, tables))
-
-    def tell_parts(self, content: Mapping[str, Any], tables: Sequence[Table]) -> None:
-        """Print or write an analysis of several tables; JSON has every field unrounded."""
-        self._put(self._text(content, tables))
-
-    def refuse_csv(self) -> None:
-        """Raise where one CSV is asked for and the analysis has several tables."""
+    def write(self, declared: Analysis, rows: Sequence[Any], **settings: Any) -> None:
+        """Print or write the rows; CSV and JSON have every field unrounded."""
         if self.chosen == "csv":
-            raise InputError("CSV holds one table and this analysis has several: give --format json or markdown.")
-
-    def _put(self, text: str) -> None:
+            text = forms.records_csv([asdict(row) for row in rows])
+        elif self.chosen == "json":
+            text = as_json(_content(declared, rows))
+        else:
+            text = self._text(declared.report_tables(rows, summary_first=False, **settings))
         if self.out is None:
             typer.echo(text, nl=False)
         else:
             write_atomically(self.out, text)
             typer.echo(f"Written to {self.out}")
 
-    def _text(self, content: Any, tables: Sequence[Table]) -> str:
-        if self.chosen == "json":
-            return options.as_json(content)
+    def _text(self, tables: Sequence[Table]) -> str:
         if self.chosen in ("markdown", "latex"):
             text = forms.table_markdown if self.chosen == "markdown" else forms.table_latex
             return "\n\n".join(map(text, tables)) + "\n"
         if self.out is not None:
-            return render_tables(tables, width=options.ENDLESS)
-        return render_tables(tables, width=options.width(), color=options.colored())
+            return render_tables(tables, width=ENDLESS)
+        return render_tables(tables, width=width(), color=colored())
 
 
-def units_of(text: str) -> str | list[str]:
-    """Units by role or by name."""
-    return text if text in ROLES else options.unit_list(text, ROLES) or text
+def _content(declared: Analysis, rows: Sequence[Any]) -> Any:
+    if declared.whole:
+        return asdict(rows[0])
+    records = [asdict(row) for row in rows]
+    if declared.over_cells is None:
+        return records
+    return {"rows": records, "over_cells": [asdict(row) for row in declared.over_cells(rows)]}

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
-from deepval.errors import InputError, quoted, reason
+from deepval.errors import InputError, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST
 from deepval.tables import columns
-from deepval.tables.columns import parquet_files
+from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX, parquet_files
 from deepval.tables.costs import Costs
-from deepval.tables.values import LOSS_PREFIX, REWARD_PREFIX
 
 CHUNK = 1 << 18
 """Rows of a chunk."""
@@ -135,7 +134,7 @@ class Parts:
             raise InputError(f"{self.source}: column {name!r} must hold text or integers; found {kind}.")
         return True
 
-    def grouped(self, name: str) -> Iterator[tuple[Sequence[str], Int[np.ndarray, "row"]]]:
+    def id_codes(self, name: str) -> Iterator[tuple[Sequence[str], Int[np.ndarray, "row"]]]:
         """Per CHUNK rows, the distinct ids as text and the index of each row's id among them."""
         import pyarrow as pa
 
@@ -211,7 +210,7 @@ def as_numbers(column: Any) -> Float[np.ndarray, "row"]:
 
 def _stamp(path: Path) -> tuple[int, int, int]:
     """Inode, size and change time of a file; programs cannot set the change time, unlike the modification time."""
-    with reading.opened(path) as file:
+    with reading.open_file(path) as file:
         status = os.fstat(file.fileno())
     return status.st_ino, status.st_size, status.st_ctime_ns
 
@@ -294,7 +293,7 @@ def _to_one_type(arrays: list[Any]) -> list[Any]:
 
 def number_error(parts: Parts, name: str, row: int, value: float, need: str) -> InputError:
     """Error about a number in a row."""
-    where = columns.place(row) + (f" (input {quoted(parts.id_at(row))})" if "input" in parts.types else "")
+    where = columns.row_name(row) + (f" (input {quote(parts.id_at(row))})" if "input" in parts.types else "")
     return InputError(f"{parts.source}: column {name!r} must {need}; {where} holds {value}.")
 
 
@@ -326,20 +325,20 @@ def on_disk(source: Any, scores: Any, memory: Any = None) -> OnDisk | None:
         memory: Bytes that may be used, or text such as "1.5GB". None takes the value of DEEPVAL_MEMORY, or else most
             of the available memory. 0 reads every Parquet file piece by piece.
     """
-    allowed = bound(memory)
+    allowed = memory_limit(memory)
     if not isinstance(source, str | Path) or not _is_parquet(Path(source)):
         return None
     try:
         needed = _memory_estimate(Path(source), scores)
     except InputError:  # the reader of the table reports the reason
         return None
-    if needed <= (available() * USABLE if allowed is None else allowed):
+    if needed <= (available_memory() * USABLE if allowed is None else allowed):
         return None
     limit = "most of what is free" if allowed is None else f"{_size_text(allowed)} allowed"
     return OnDisk(Path(source), why=f"about {_size_text(needed)} in memory, {limit}")
 
 
-def bound(memory: Any) -> int | None:
+def memory_limit(memory: Any) -> int | None:
     """Bytes that may be used; None where neither the argument nor the environment sets them."""
     size = os.environ.get(VARIABLE) if memory is None else memory
     if size is None or size == "":
@@ -347,11 +346,11 @@ def bound(memory: Any) -> int | None:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(size).lower().strip())
     unclear = match is not None and isinstance(size, str) and not match[2] and float(match[1]) > 0
     if isinstance(size, bool) or match is None or match[2] not in SIZES or len(match[1]) > 20 or unclear:
-        raise InputError(f"memory must be a size such as 1.5GB, 800MB or 0; found {quoted(size)}.")
+        raise InputError(f"memory must be a size such as 1.5GB, 800MB or 0; found {quote(size)}.")
     return int(float(match[1]) * SIZES[match[2]])
 
 
-def available() -> int:
+def available_memory() -> int:
     """Bytes of memory available without swapping, at most the limit of the container."""
     bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for path, pattern in (("/proc/meminfo", r"MemAvailable:\s+(\d+) kB"), ("/sys/fs/cgroup/memory.max", r"(\d+)")):

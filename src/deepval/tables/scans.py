@@ -16,17 +16,15 @@ import numpy as np
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.progress import Watch, unwatched
-from deepval.tables import input_costs, joining
-from deepval.tables.columns import as_text
+from deepval.tables import input_costs, joins
+from deepval.tables.chunks import CHUNK, Parts, as_numbers, number_error
+from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX, as_text
 from deepval.tables.costs import Costs
-from deepval.tables.joining import Spill
-from deepval.tables.parts import CHUNK, Parts, as_numbers, number_error
+from deepval.tables.joins import Spill
 from deepval.tables.scores import SCORE_PREFIX, Kind, Missing
 from deepval.tables.values import (
     ESTIMATED,
     LARGEST_LOSS,
-    LOSS_PREFIX,
-    REWARD_PREFIX,
     chosen_modes,
     integers,
     loss_columns,
@@ -181,7 +179,7 @@ def _units(parts: Parts) -> tuple[Shaped[np.ndarray, "unit"], Spill, Int[np.ndar
     """All units sorted as text, the index of each row's unit among them, and the number of rows of each unit."""
     number_of: dict[str, int] = {}
     numbered = Spill(np.int32)
-    for names, codes in parts.grouped("unit"):
+    for names, codes in parts.id_codes("unit"):
         number = np.array([number_of.setdefault(name, len(number_of)) for name in names], dtype=np.int32)
         numbered.append(number[codes])
     ids = as_text(np.array(list(number_of)))
@@ -228,10 +226,10 @@ class _Hashing:
                 spelled.update((("\n" if started else "") + "\n".join(judged_ids)).encode())
             started = True
         if not ascending:
-            keyed = joining.keyed(
-                self.parts, text=text, partitions=joining.partitions_for(len(self.parts)), scores=None
+            groups = joins.partition(
+                self.parts, text=text, partitions=joins.partitions_for(len(self.parts)), scores=None
             )
-            joining.refuse_repeated(keyed, self.parts)
+            joins.refuse_repeated(groups, self.parts)
         return digest if all_integers else spelled
 
     def hash_units(self, digest: Any) -> Int[np.ndarray, "sampled"]:
@@ -241,7 +239,7 @@ class _Hashing:
             unit = self.unit_index[codes]
             judged_units = unit[unit >= 0]
             digest.update(judged_units.astype("<i4").data)
-            sample.append(thinned(judged_units, first, self.step))
+            sample.append(thin(judged_units, first, self.step))
             first += len(judged_units)
         return np.concatenate(sample)
 
@@ -259,12 +257,12 @@ class _Hashing:
             losses = _loss(column if judged.all() else column[judged], rewards=rewards)
             digest.update(np.ascontiguousarray(losses, dtype="<f8").data)
             largest = max(largest, float(max(column.max(), -column.min())))
-            sample.append(thinned(losses, first, self.step))
+            sample.append(thin(losses, first, self.step))
             row, first = row + len(column), first + len(losses)
         return largest, np.concatenate(sample)
 
 
-def thinned(column: Shaped[np.ndarray, "row"], first: int, step: int) -> Shaped[np.ndarray, "sampled"]:
+def thin(column: Shaped[np.ndarray, "row"], first: int, step: int) -> Shaped[np.ndarray, "sampled"]:
     """The rows of a piece whose number is a multiple of `step`; the piece starts with row `first`."""
     return column[-first % step :: step].copy()
 
@@ -337,7 +335,7 @@ def _scan(table: ScannedTable, name: str, source: Any, missing: Missing) -> Scan
             lacking.note(score, unit, row)
         judged_scores = _fill(score if (unit >= 0).all() else score[unit >= 0])
         digest.update(np.ascontiguousarray(judged_scores, dtype="<f8").data)
-        sample.append(thinned(judged_scores, first, table.step))
+        sample.append(thin(judged_scores, first, table.step))
         row, first = row + len(score), first + len(judged_scores)
     if missing == "error":
         lacking.refuse(name)
@@ -395,17 +393,17 @@ def _same_order(table: ScannedTable, parts: Parts, *, text: bool) -> bool:
 
 def _aligned_scores(table: ScannedTable, parts: Parts, *, text: bool) -> Spill:
     """The scores in the order of the table, joined by id in temporary files."""
-    number = joining.partitions_for(max(len(parts), len(table.parts)))
-    values = joining.keyed(table.parts, text=text, partitions=number, scores=None)
-    scores = joining.keyed(parts, text=text, partitions=number, scores=_checked_scores(parts))
-    return joining.joined(values, scores, parts, len(table.parts))
+    number = joins.partitions_for(max(len(parts), len(table.parts)))
+    values = joins.partition(table.parts, text=text, partitions=number, scores=None)
+    scores = joins.partition(parts, text=text, partitions=number, scores=_checked_scores(parts))
+    return joins.join(values, scores, parts, len(table.parts))
 
 
 def _kind(parts: Parts) -> Kind:
     """The value of the column `kind`, the same for all inputs; deployable where there is no such column."""
     if "kind" not in parts.types:
         return "deployable"
-    kinds = {name for names, _ in parts.grouped("kind") for name in names}
+    kinds = {name for names, _ in parts.id_codes("kind") for name in names}
     if kinds not in ({"deployable"}, {"diagnostic"}):
         raise InputError(
             f"{parts.source}: column 'kind' must say 'deployable' or 'diagnostic', the same for every input; found "

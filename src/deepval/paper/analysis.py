@@ -1,0 +1,216 @@
+"""One analysis, declared: what it takes, how its rows are computed and printed, and what the paper calls it.
+
+`deepval analyse NAME`, `deepval reproduce` and docs/analyses.md are made from these declarations. To add an analysis,
+write `analyses/NAME.py` with a row class (`paper.columns`), a function `rows(...)` and an `Analysis`, and add its name
+to `GROUPS` below.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
+
+from deepval.cells.folder import BuiltCell
+from deepval.report.charts import Chart
+from deepval.report.table import Table
+
+if TYPE_CHECKING:
+    from deepval.cells.label_fits import Label
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "What escalation does": (
+        *("signs", "composition", "ties", "mechanism", "viability", "lift", "operating-points", "persistence"),
+        *("sensitivity", "robustness", "external"),
+    ),
+    "Perception against decision": (
+        *("agreement", "consumers", "optima", "targets", "perception-ranking", "selection-regret"),
+    ),
+    "Allocators": (
+        *("held-out", "benefit-harm", "wins", "half-widths", "concentration", "seeds", "out-of-fold", "transfer"),
+        *("objective-swap", "published-objectives", "target-transforms", "overview", "pooled"),
+    ),
+    "Cost": (*("charged", "budgets", "break-even", "gaps", "uniform", "capacity", "ladder", "skipping", "streams"),),
+}
+"""Every analysis, by part of the report and in its order."""
+ANALYSES = tuple(name for names in GROUPS.values() for name in names)
+REPORT_ONLY = ("overview", "pooled", "charged")
+"""Analyses of a report that are no commands; one module declares them."""
+
+CELLS = {"cells": "cells"}
+LOCATED = {"cells": "cells", "located": "located"}
+RESULTS = {"results": "results"}
+
+
+def _is_first_of_pair(cell: BuiltCell) -> bool:
+    return (cell.spec.system, cell.spec.geometry) == ("braking", "monocular")
+
+
+FIRST_OF_PAIR = (_is_first_of_pair, "no cell of braking with monocular geometry")
+"""One cell of each pair of modes, for analyses that take long."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """An argument of `rows` that a user may set, declared as `name: Annotated[type, Setting(...)] = default`.
+
+    Attributes:
+        help: One phrase.
+        flags: Its names on the command line; `--name` where empty.
+        limits: Least and greatest number.
+        read: Checks or converts the value from the command line.
+    """
+
+    help: str
+    flags: tuple[str, ...] = ()
+    limits: tuple[float, float] | None = None
+    read: Callable[[Any], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One analysis.
+
+    Attributes:
+        name: Its name on the command line.
+        shows: What it shows, in one line of at most 52 characters.
+        details: The same in a sentence or two.
+        paper: What the paper calls it.
+        example: Arguments of an example command.
+        rows: Computes the rows from the parts in `takes` and the settings in its signature.
+        kind: The row class, or several.
+        see: Page and section of the docs with its definitions.
+        table: The table of the rows.
+        tables: The tables of the rows, where there are several; may have settings of `rows` among its arguments.
+        chart: The rows as a chart.
+        figure: Draws the rows for a file (`--figure`).
+        over_cells: Summarises the rows over cells.
+        over_cells_table: The table of the summary.
+        summary_is_record: Whether the summary rows are stored with the rows, because findings read them.
+        takes: For each argument of `rows` that is a part of the cells, the name of the part (`parts.PARTS`).
+        by: Cells that one call takes together in a report: single cells, cells that share data set, modes and geometry
+            ("view"), cells that share data set and modes ("pair"), or all cells of a data set.
+        whole: Whether `rows` returns one record with several tables instead of rows.
+        records: Selects the rows that a report stores.
+        judges: Whether it judges allocators on test units by itself, to be counted in the ledgers of the cells.
+        long: Whether workers should start with it.
+        least: Least number of cells.
+        needs_data: Whether it needs the data that the cells were built from.
+        among: Which cells it applies to, and the sentence for a report without any.
+        names: Whether cells are labelled by folder name or by path.
+        recipes: Recipes that the command fits.
+        labels: Labels that the command fits them on.
+        budgets: Kinds of budgets that the command judges by default.
+        empty: Message where there are no rows.
+    """
+
+    name: str
+    shows: str
+    details: str
+    paper: str
+    example: str
+    rows: Callable[..., Any]
+    kind: type | tuple[type, ...]
+    see: str | None = None
+    table: Callable[[Sequence[Any]], Table] | None = None
+    tables: Callable[..., list[Table]] | None = None
+    chart: Callable[[Sequence[Any]], Chart] | None = None
+    figure: Callable[[Any], Any] | None = None
+    over_cells: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+    over_cells_table: Callable[[Sequence[Any]], Table] | None = None
+    summary_is_record: bool = False
+    takes: Mapping[str, str] = field(default_factory=lambda: CELLS)
+    by: Literal["cell", "view", "pair", "set"] = "set"
+    whole: bool = False
+    records: Callable[[Any], Sequence[Any]] | None = None
+    judges: bool = False
+    long: bool = False
+    least: int = 1
+    needs_data: bool = False
+    among: tuple[Callable[[BuiltCell], bool], str] | None = None
+    names: Literal["folder", "path"] = "folder"
+    recipes: Sequence[str] = ()
+    labels: Sequence["Label"] = ()
+    budgets: Sequence[str] = ("latency",)
+    empty: str | None = None
+
+    def __post_init__(self) -> None:
+        lacking = next((name for name in self.takes if name not in self.parameters), None)
+        if lacking is not None:
+            raise TypeError(f"Analysis {self.name}: rows(...) must have the argument {lacking!r} that it takes.")
+        if self.table is None and self.tables is None:
+            raise TypeError(f"Analysis {self.name}: a table or tables must be declared.")
+        if (self.over_cells is None) != (self.over_cells_table is None):
+            raise TypeError(f"Analysis {self.name}: over_cells and over_cells_table belong together.")
+
+    @property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The arguments of `rows`."""
+        return inspect.signature(self.rows).parameters
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Defaults of the arguments that are no parts."""
+        return {
+            name: parameter.default
+            for name, parameter in self.parameters.items()
+            if name not in self.takes and name not in PASSED and parameter.default is not parameter.empty
+        }
+
+    @property
+    def declared(self) -> dict[str, tuple[Any, Setting]]:
+        """The arguments that are declared with a Setting: their type and their declaration."""
+        hints = get_type_hints(self.rows, include_extras=True)
+        return {
+            name: (hint.__origin__, hint.__metadata__[0])
+            for name, hint in hints.items()
+            if get_origin(hint) is Annotated and hint.__metadata__ and isinstance(hint.__metadata__[0], Setting)
+        }
+
+    def run(self, parts: Mapping[str, Any], **settings: Any) -> list[Any]:
+        """The rows of some cells, from their parts."""
+        outcome = self.rows(**parts, **settings)
+        return [outcome] if self.whole else list(outcome)
+
+    def report_tables(self, rows: Sequence[Any], *, summary_first: bool = True, **settings: Any) -> list[Table]:
+        """The rows as tables, with their summary over cells before or after them."""
+        if self.tables is not None:
+            own = {name: value for name, value in settings.items() if name in inspect.signature(self.tables).parameters}
+            parts = rows if self.whole else [rows]
+            return [table for part in parts for table in self.tables(part, **own)]
+        assert self.table is not None
+        if self.over_cells is None or self.over_cells_table is None:
+            return [self.table(rows)]
+        both = [self.table(rows), self.over_cells_table(self.over_cells(rows))]
+        return both[::-1] if summary_first else both
+
+    def stored(self, rows: Sequence[Any]) -> list[dict[str, Any]]:
+        """The rows of a report as records, every field unrounded."""
+        if self.records is not None:
+            chosen = [row for part in (rows if self.whole else [rows]) for row in self.records(part)]
+        else:
+            means = self.over_cells(rows) if self.summary_is_record and self.over_cells else ()
+            chosen = [*rows, *means]
+        return [asdict(row) for row in chosen]
+
+
+PASSED = frozenset({"watch", "map_fits"})
+"""Arguments of `rows` that the runner supplies: progress, and a map over workers."""
+
+
+@cache
+def analysis(name: str) -> Analysis:
+    """The analysis of this name, from its module.
+
+    Raises:
+        TypeError: The module does not declare it.
+    """
+    module = import_module(f"deepval.paper.analyses.{'overview' if name in REPORT_ONLY else name.replace('-', '_')}")
+    declared = getattr(module, name.replace("-", "_").upper(), None)
+    if not isinstance(declared, Analysis) or declared.name != name:
+        raise TypeError(
+            f"{module.__name__} must declare {name.replace('-', '_').upper()} = Analysis({name!r}, ...), as "
+            "paper/analysis.py describes."
+        )
+    return declared
