@@ -181,7 +181,7 @@ def _track(item: tracks.Track, data: Path | None) -> dict[str, Any]:
     listed = []
     for cell in item.cells:
         missing = cell.missing(data)
-        needs = [{"name": n.name, "found": n.found(data) if data else 0, "of": n.count} for n in cell.needs]
+        needs = [{"name": n.name, "found": n.available(data) if data else 0, "of": n.count} for n in cell.needs]
         command = None if missing else tracks.build_command(cell, data)
         listed.append({"id": cell.id, "missing": missing, "needs": needs, "build": command, **cell.definition})
     about = {"track": item.name, "title": item.title, "source": item.source, "not_given": list(item.not_given)}
