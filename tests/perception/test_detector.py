@@ -466,7 +466,7 @@ def test_resolutions_are_multiples_of_the_stride(tmp_path):
 @pytest.mark.parametrize(
     ("metadata", "reason"),
     [
-        ({"task": "segment"}, "task is 'segment'"),
+        ({"task": "segment"}, "and the task of .* is 'segment'"),
         ({"end2end": "True"}, "without embedded NMS"),
         ({"args": "{'nms': True, 'batch': 1}"}, "without embedded NMS"),
     ],
