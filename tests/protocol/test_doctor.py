@@ -67,7 +67,7 @@ def test_everything_is_found_and_whole(made):
     up = doctor(made)
     assert up.problems == []
     kinds = ("allocator", "cell", "detection cache", "history", "judgements", "kept part")
-    assert set(up.found) == {*kinds, "leaderboard", "planner", "result"}
+    assert set(up.counts) == {*kinds, "leaderboard", "planner", "result"}
     done = run("doctor", made)
     assert done.code == 0
     assert "0 problems" in done.out
