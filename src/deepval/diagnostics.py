@@ -42,8 +42,8 @@ class Evidence:
         """One of the columns."""
         if not self.columns:
             raise InputError(
-                "This diagnostic needs columns from the reference and the detections; found losses only. Use the evidence "
-                "of a cell."
+                "This diagnostic needs columns from the reference and the detections; found losses only. Use the "
+                "evidence of a cell."
             )
         if name not in self.columns:
             raise InputError(
