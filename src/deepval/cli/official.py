@@ -115,7 +115,7 @@ def reproduce(
     _check_names(allocators or [], list(RECIPES), "--allocator")
     if plan is not None:
         registered(plan)
-    with workers.hired() as engine:
+    with workers.start() as engine:
         done = run(
             list(names or map(Path, NAMES)),
             work=work,
