@@ -7,6 +7,8 @@ With --walks, DATA is the shared data folder: the walks run real commands and co
 
 import argparse
 import ast
+import importlib
+import inspect
 import re
 import sys
 import tempfile
@@ -205,7 +207,8 @@ def called(work: Callable[[], Any]) -> tuple[int, int]:
 
     def watch(frame: Any, event: str, argument: Any) -> None:
         code = frame.f_code
-        if event == "call" and "/deepval/" in code.co_filename and not code.co_name.startswith("<"):
+        own = "/deepval/" in code.co_filename and not code.co_name.startswith("<")
+        if event == "call" and own and code.co_flags & inspect.CO_OPTIMIZED:  # a class body is no function
             functions.add((code.co_filename, code.co_qualname))
 
     sys.setprofile(watch)
@@ -239,6 +242,9 @@ def walks(data: Path) -> dict[str, tuple[int, int]]:
         return run
 
     warnings.simplefilter("ignore")
+    for name in (name for name in modules() if not name.endswith("__main__")):  # imports are no part of a walk
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     kitti, logs = data / "kitti_tracking", data / "scenarionet_nuscenes_mini"
     modes = [f"--mode={name}={kitti / 'detections' / name}.parquet" for name in ("CIWT", "RRC")]
     with tempfile.TemporaryDirectory() as folder:

@@ -360,7 +360,7 @@ def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
     assert path.read_text().splitlines()[0] == "input,score,kind,fit_units,in_fit"
     costs = {"modes": {PAIR[0]: {"ms": 5}, PAIR[1]: {"ms": 9}}, "allocators": {"mine": {"ms": 0}}}
     table = pair_cell().table
-    with pytest.raises(InputError, match="mine is a diagnostic: it knows what no vehicle could, so a latency budget"):
+    with pytest.raises(InputError, match="mine is a diagnostic: it uses the answer"):
         deepval.evaluate(
             table, {"mine": path}, [deepval.Latency(0.3, costs)], units=list(pair_cell().split.test), draws=0
         )

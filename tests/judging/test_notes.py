@@ -161,7 +161,7 @@ def test_judged_units_of_the_fit_are_noted():
     scores = Scores("mine", honest(table), np.ones(len(table), dtype=bool), fit=fit)
     (note,) = noted(table, {"mine": scores})
     assert note == (
-        "mine was fitted on 4 of the judged units (u03, u04, u05, ...): what it gains there says nothing about other "
+        "mine was fitted on 4 of the judged units (u03, u04, u05, ...): its gain there is no evidence for other "
         "units; judge it on units that it was not fitted on."
     )
     assert noted(table, {"mine": scores}, units=["u01", "u02", "u06"]) == ()

@@ -210,7 +210,7 @@ def test_per_mode_scores_have_no_skipping_threshold():
     budgets = [deepval.Latency(0.5, accounting="skipping")]
     found = judge(table, {"each": [[1, 2], [0, 1], [0, 1]]}, budgets, draws=0).threshold("each")
     assert (found.price, found.threshold) == (None, None)
-    assert "skipping" in found.reason
+    assert "one call only" in found.reason
 
 
 def test_thresholds_are_kept_in_json_and_absent_where_nobody_asked(tmp_path):

@@ -113,5 +113,5 @@ def test_bad_options_are_refused_before_any_work(words, sentence, cells):
 
 
 def test_a_cell_given_twice_is_refused(cells):
-    with pytest.raises(InputError, match="one is given twice"):
+    with pytest.raises(InputError, match="one is named twice"):
         call("analyse", "seeds", cells, cells / "braking-monocular", "-a", "gate-ridge")

@@ -20,7 +20,7 @@ from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.budgets import LEVELS, RAILS, Selection
 from deepval.paper.analysis import Analysis
-from deepval.protocol.gathering import WORK, gathered
+from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
 from deepval.report.table import Table
@@ -63,7 +63,7 @@ class Cells(OptionGroup):
         return {str(path): Result.load(path) for path in saved}, _by_name(self._read(others)) if others else {}
 
     def _read(self, names: Sequence[Path]) -> dict[str, BuiltCell]:
-        collected = gathered(names, data=self.data, work=self.work, watch=watch)
+        collected = find_cells(names, data=self.data, work=self.work, watch=watch)
         self.specs.update(collected.specs)
         reasons: dict[str, list[str]] = {}
         for cell, lines in collected.lacking.items():

@@ -18,7 +18,7 @@ from deepval.files.canonical import plain
 from deepval.files.writing import check_writable
 from deepval.protocol import leaderboard as boards
 from deepval.protocol import submissions, tracks
-from deepval.protocol.gathering import WORK
+from deepval.protocol.cell_builds import WORK
 from deepval.protocol.integrity import contradictions
 from deepval.protocol.tracks import NAMES, read_cells
 from deepval.report.table import quantity

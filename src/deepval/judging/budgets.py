@@ -165,7 +165,7 @@ class Allowance:
         costs: Costs of modes and allocators; None under a selection budget, which charges nothing.
         cheap: C_c, the cost of the cheap mode.
         full: C_f, the cost of the full mode.
-        each: Whether every input has costs of its own; C_c and C_f are then means over the inputs.
+        per_input: Whether every input has costs of its own; C_c and C_f are then means over the inputs.
         unpriced: Allocators without a cost, listed without a verdict, and the reason for each.
     """
 
@@ -173,12 +173,12 @@ class Allowance:
     costs: Costs | None = None
     cheap: float = 0.0
     full: float = 1.0
-    each: bool = False
+    per_input: bool = False
     unpriced: Mapping[str, Reason] = field(default_factory=dict)
 
     def on(self, table: ValueTable) -> "Allowance":
         """The allowance over other inputs; with costs per input, C_c and C_f become the means over these inputs."""
-        if not self.each or self.convention is None or not len(table):
+        if not self.per_input or self.convention is None or not len(table):
             return self
         means = table.input_costs[self.convention].mean(axis=0)
         return replace(self, cheap=float(means[0]), full=float(means[-1]))
@@ -234,10 +234,10 @@ class Allowance:
 
     def slots(self, inputs: int | Num[np.ndarray, "*draw"], cost: float = 0.0) -> Int[np.ndarray, "*draw"]:
         """Number of inputs that an allocator of this cost may escalate."""
-        if self.each:
+        if self.per_input:
             raise InputError(
-                f"A {self.budget.kind} budget over inputs that cost differently leaves money, not a number of inputs; "
-                "here one cost per mode is needed: leave the columns of costs out, or take a selection budget."
+                f"A {self.budget.kind} budget over inputs with costs of their own limits the total cost, not the "
+                "number of inputs. Leave the columns of costs out, or use a selection budget."
             )
         if self.costs is None:
             return quota(inputs, self.budget.alpha)
@@ -246,16 +246,16 @@ class Allowance:
 
 def no_prize(allowed: Allowance, inputs: int, benefit: float) -> str:
     """The reason why the oracle gains nothing: no input gains by escalation, or the budget allows no escalation."""
-    if not benefit > 0 or allowed.each or allowed.slots(inputs):
-        return Reason.NO_PRIZE.said()
-    return Reason.NO_SLOT.said(percent=100 * allowed.budget.alpha, inputs=inputs)
+    if not benefit > 0 or allowed.per_input or allowed.slots(inputs):
+        return Reason.NO_PRIZE.text()
+    return Reason.NO_SLOT.text(percent=100 * allowed.budget.alpha, inputs=inputs)
 
 
 def allowance_on(budget: Budget, table: ValueTable) -> Allowance:
     """The budget on a table: with costs per input where the table has them, else with one cost per mode."""
     if isinstance(budget, Selection) or budget.convention not in table.input_costs:
         return allowance(budget, table.modes, table.costs)
-    return Allowance(budget, budget.costs or table.costs or Costs({}, {}, {}), each=True).on(table)
+    return Allowance(budget, budget.costs or table.costs or Costs({}, {}, {}), per_input=True).on(table)
 
 
 def allowance(budget: Budget, modes: tuple[str, ...], costs: Costs | None = None) -> Allowance:
@@ -302,12 +302,12 @@ def _unpriced(scores: Sequence[Scores | ScannedScores], allowed: Allowance) -> d
 
 def _refuse_diagnostics(scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance]) -> None:
     """Raise where a diagnostic would be judged under a measured budget."""
-    knowing = next((item.name for item in scores if item.kind == "diagnostic"), None)
+    diagnostic = next((item.name for item in scores if item.kind == "diagnostic"), None)
     measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)
-    if knowing and measured:
+    if diagnostic and measured:
         raise InputError(
-            f"{knowing} is a diagnostic: it knows what no vehicle could, so a {measured} budget has no cost to charge "
-            "for it; judge it under selection budgets only, or leave it out."
+            f"{diagnostic} is a diagnostic: it uses the answer, which no vehicle has, so a {measured} budget cannot "
+            "charge it. Judge it under selection budgets only, or leave it out."
         )
 
 
@@ -317,7 +317,7 @@ def charged(allowances: Sequence[Allowance], table: ValueTable | None = None) ->
     if figures is None:
         return None
     content = figures.to_dict()
-    per_input: dict[Convention, None] = {a.convention: None for a in allowances if a.each and a.convention}
+    per_input: dict[Convention, None] = {a.convention: None for a in allowances if a.per_input and a.convention}
     if table is None:
         return content
     for unit in per_input:

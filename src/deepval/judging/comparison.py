@@ -208,7 +208,7 @@ class Comparison(BudgetRecord):
         ndg_difference: Difference of the two nDG, where both divide by the same oracle.
         verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself; None without an
             interval.
-        second_verdict: What the second opinion says; None where there is no verdict.
+        second_verdict: Verdict of the second opinion; None where there is no verdict.
         reason: Why something is None.
         of: What is compared: gain, benefit or harm; the candidate is better where it has less harm.
         draws: Number of draws.
@@ -274,16 +274,12 @@ def _compared(
     both = of == "gain" and row.ndg is not None and other.row.ndg is not None
     ours, theirs = oracle_of(one), oracle_of(other)
     alike = ours == theirs
-    unlike = Reason.OTHER_ORACLES.said(one=ours, other=theirs) if both and not alike else None
+    unlike = Reason.OTHER_ORACLES.text(one=ours, other=theirs) if both and not alike else None
     return Comparison(
         **start,
-        difference=known(paired.share[0]),
-        lo=known(bounds.share.low),
-        hi=known(bounds.share.high),
+        **bounds.share.estimate(paired.share[0]).columns("difference", "lo", "hi"),
+        **bounds.loss.estimate(paired.loss[0]).columns("loss"),
         spread=known(re.draws.spread(paired.share[re.drawn])) if re.resampled else None,
-        loss=known(paired.loss[0]),
-        loss_lo=known(bounds.loss.low),
-        loss_hi=known(bounds.loss.high),
         unit=re.unit_shown,
         second_lo=known(bounds.second_share.low),
         second_hi=known(bounds.second_share.high),

@@ -85,7 +85,7 @@ def deployment(
     calibration_scores = on_part(calibration_table, scores, table, missing, role=CALIBRATE)
     own = on_part(judged, scores, table, missing, role=JUDGE) if apart else calibration_scores
     allowed = allowance_on(budget, calibration_table)
-    if allowed.each:
+    if allowed.per_input:
         raise InputError(
             "A router does not see what the next input will cost, and the table has costs per input: give costs of the "
             "modes (--costs), or a selection budget."
@@ -148,7 +148,7 @@ def _tuned(name: str, scores: Scores, table: ValueTable, rate: float, *, reset: 
     """The policy by name or, if it has a parameter, tuned on the calibration units."""
     tunes = dict(zip(TUNED, (tune_adaptive_threshold, tune_token_bucket), strict=True))
     if scores.modes and name in tunes:
-        raise InputError(f"A {name} is tuned for one score per input, and {scores.name}: {Reason.NO_RANKING.said()}.")
+        raise InputError(f"A {name} is tuned for one score per input, and {scores.name}: {Reason.NO_RANKING.text()}.")
     if name == "causal cap":
         times(table)  # its rate depends on the order in time
     if name not in tunes:

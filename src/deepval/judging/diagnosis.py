@@ -113,7 +113,7 @@ class WidthCheck(BudgetRecord):
         predicted: The same by the normal approximation, 1.96 x spread over draws.
         ndg_half_width: Half of the interval of nDG.
         ndg_predicted: The same by the normal approximation.
-        units_needed: Units at which the difference asked for would be told from 0, with 80 % power.
+        units_needed: Units at which the requested difference would be resolved with 80 % power.
     """
 
     allocator: str
@@ -155,7 +155,7 @@ class UnitCheck(BudgetRecord):
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis(Record):
-    """What a table of losses can tell, and what it cannot.
+    """What a table of losses can resolve, and what it cannot.
 
     Attributes:
         inputs: Number of inputs.

@@ -17,6 +17,7 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
+from deepval.results import Estimate, known
 
 EXACT_UP_TO = 50_000
 """Largest number of draws to enumerate: the 24,310 of 9 units fit, the 92,378 of 10 units do not."""
@@ -144,6 +145,10 @@ class Interval:
         if abs(self.low) > least and abs(self.high) > least:
             return self
         return Interval(*(0.0 if abs(bound) <= least else bound for bound in (self.low, self.high)))
+
+    def estimate(self, value: float) -> Estimate:
+        """The value with this interval; None for NaN."""
+        return Estimate(known(value), known(self.low), known(self.high))
 
     @property
     def verdict(self) -> Verdict | None:

@@ -201,7 +201,7 @@ def gaps(
 
 def _gap(resamples: Resampling, scores: Allocator, allowed: Allowance, *, row: Row, cap: Cap | None) -> dict[str, Any]:
     if scores.modes or row.gain is None:
-        return {"reason": row.reason or Reason.NO_RANKING.said()}
+        return {"reason": row.reason or Reason.NO_RANKING.text()}
     after = row.oracle_gain if row.cost is None else selections.best_gain(resamples, allowed, row.cost)
     split = split_gap(
         oracle=row.oracle_gain or 0.0,
@@ -215,14 +215,14 @@ def _gap(resamples: Resampling, scores: Allocator, allowed: Allowance, *, row: R
     if allowed.costs is None:
         return vars(split)
     if isinstance(scores, SiftedScores):
-        return vars(split) | {"reason": Reason.NOT_IN_MEMORY.said()}
+        return vars(split) | {"reason": Reason.NOT_IN_MEMORY.text()}
     even = _break_even_under(in_memory(resamples).table, scores.values, allowed)
     return vars(split) | {"break_even": even.largest, "break_even_set": even.spans}
 
 
 def _break_even_under(table: ValueTable, score: Float[np.ndarray, "input"], allowed: Allowance) -> BreakEven:
     """The break-even costs of a ranking, also where every input has its own cost."""
-    if not allowed.each:
+    if not allowed.per_input:
         return break_even(score, table.decision_values, allowed)
     purse = selections.purse_on(table, allowed, 0.0)
     return break_even_of_purse(score, table.decision_values, allowed.prices(table)[:, -1], purse)

@@ -121,7 +121,7 @@ def _mean_costs(
 ) -> tuple[Float[np.ndarray, "mode resample"], Float[np.ndarray, "resample"]]:
     """Mean cost per input of each mode in every resample, and the total budget there."""
     table, number = resamples.table, len(resamples.counts)
-    if not allowed.each:
+    if not allowed.per_input:
         spend = [allowed_spend(allowed, int(inputs)) for inputs in resamples.inputs]
         one = mode_costs(allowed, table.modes).astype(float)
         return np.broadcast_to(one[:, None], (len(one), number)), np.array(spend, dtype=float)
@@ -153,7 +153,7 @@ def _planned(
     resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
 ) -> Sample:
     """Solve every resample; inputs without a score above 0 stay cheap and are left out of the problem."""
-    if allowed.each:
+    if allowed.per_input:
         return _stepped(resamples, scored, allowed, cost=cost)
     table = resamples.table
     costs = mode_costs(allowed, table.modes)
@@ -205,7 +205,9 @@ def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optim
     Two modes need a plan only if every input has costs of its own.
     """
     planned_for = [
-        a for a in allowances if a.costs is not None and a.accounting == "cascade" and (len(table.modes) > 2 or a.each)
+        a
+        for a in allowances
+        if a.costs is not None and a.accounting == "cascade" and (len(table.modes) > 2 or a.per_input)
     ]
     if not planned_for:
         return  # converting the ids of many inputs to text would take longer than judging them
@@ -213,10 +215,10 @@ def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optim
     values = table.mode_values[order]
     for allowed in planned_for:
         spend = allowed_spend(allowed, len(table))
-        costs = input_costs(allowed, table)[order] if allowed.each else mode_costs(allowed, table.modes)
+        costs = input_costs(allowed, table)[order] if allowed.per_input else mode_costs(allowed, table.modes)
         plan = knapsack.solve(values, costs, spend)
         proof = mode_plans.check(plan, values, costs)
-        if allowed.each:
+        if allowed.per_input:
             full_only = knapsack.solve(values[:, [0, -1]], costs[:, [0, -1]], spend).value
         else:
             full_only = oracle_gain(table.decision_values, int(allowed.slots(len(table))))

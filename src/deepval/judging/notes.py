@@ -16,7 +16,7 @@ from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
 LOOKED_AT = 20_000
-"""Inputs that checks for mistakes look at: those of the first units where a table has more."""
+"""Inputs that checks for mistakes use: those of the first units where a table has more."""
 LEAST, AGREEMENT, SEPARATION, SMALLEST = 40, 0.9, 0.99, 0.25
 """Inputs with something to rank, and the rank agreement with an answer, from which on a score is noted; where all
 answers but zero are equal, SEPARATION counts. The SMALLEST share of answers other than zero is left out, as a little
@@ -186,8 +186,7 @@ def checked_in_memory(
 def checked_on_disk(table: ScannedTable, scores: Sequence[ScannedScores], allowances: Sequence[Allowance]) -> list[str]:
     """Notes on likely mistakes in a table that stays in its files: of its sample, which has no neighbours in time."""
     step = max(1, math.ceil(len(table.sample) / LOOKED_AT))
-    cheap, full = (column[::step] for column in table.sample_losses)
-    ranked = []
+    (cheap, full), ranked = (column[::step] for column in table.sample_losses), []
     for item in scores:
         values = item.sample[::step]
         covered = None if item.covered == 1 else values > -math.inf
@@ -231,7 +230,7 @@ def _centred_ranks(values: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]
 
 
 def rank_agreement(score: Float[np.ndarray, "row"], answer: Float[np.ndarray, "row"]) -> float:
-    """How far a score orders inputs as an answer does: 1 where it tells all different answers apart, 0 by chance.
+    """How far a score orders inputs as an answer does: 1 where it separates all different answers, 0 by chance.
 
     Sum of products of ranks as a share of the largest that any score can have. It is Spearman's correlation where no
     two values are equal, and 2*AUC - 1 where the answer has two values. NaN where the answer has one.
@@ -248,7 +247,7 @@ def _product(one: Float[np.ndarray, "row"], other: Float[np.ndarray, "row"]) -> 
     return float(np.einsum("i,i", one, other))
 
 
-def _knows_answers(subject: Subject) -> Iterator[str]:
+def _leaked_answers(subject: Subject) -> Iterator[str]:
     """Scores that order inputs nearly as losses do, which are not available to a vehicle before escalation."""
     for item in subject.scores:
         if item.kind == "diagnostic" or len(item.values) < LEAST:
@@ -326,12 +325,12 @@ def _equal_units(table: ValueTable, per_unit: Float[np.ndarray, "unit total"]) -
     for start, end in zip(starts, np.append(starts[1:], len(rows)), strict=True):
         name, part = str(table.unit_ids[table.unit[rows[start]]]), losses[start:end]
         earlier = first.setdefault(np.ascontiguousarray(part).tobytes(), name)
-        if earlier != name and _telling(part):
+        if earlier != name and _conclusive(part):
             pairs.append((earlier, name))
     return pairs
 
 
-def _telling(losses: Float[np.ndarray, "input mode"]) -> bool:
+def _conclusive(losses: Float[np.ndarray, "input mode"]) -> bool:
     """Whether losses are so many different ones that two units do not have them by chance; round ones count less."""
     different = np.unique(losses, axis=0)
     return len(different) >= COPIES or int(np.count_nonzero(_many_digits(different[:, 0]))) >= PAIRS_OF_UNIT
@@ -392,8 +391,8 @@ def _fitted_on(subject: Subject) -> Iterator[str]:
         if item.fitted:
             some = ", ".join(item.fitted[:3]) + (", ..." if len(item.fitted) > 3 else "")
             yield (
-                f"{item.name} was fitted on {len(item.fitted)} of the judged units ({some}): what it gains there says "
-                "nothing about other units; judge it on units that it was not fitted on."
+                f"{item.name} was fitted on {len(item.fitted)} of the judged units ({some}): its gain there is no "
+                "evidence for other units; judge it on units that it was not fitted on."
             )
 
 
@@ -481,7 +480,7 @@ def _without_score(subject: Subject) -> Iterator[str]:
 
 
 CHECKS: tuple[Callable[[Subject], Iterator[str]], ...] = (
-    _knows_answers,
+    _leaked_answers,
     _duplicated,
     _fitted_on,
     _costs_off,

@@ -171,6 +171,7 @@ class Scan:
         units = len(table.unit_ids)
         totals = np.zeros((3, units))
         first = 0
+        # Everything below is a sum by unit: every draw is a weighted sum of these, so one reading serves all draws.
         for losses, values, unit, scores in self._pieces():
             judged = unit >= 0
             self.facts.note(values, judged, first)
@@ -186,6 +187,7 @@ class Scan:
         self.per_unit = np.column_stack([table.sizes, *totals])
         for column in self._siftings():
             column.read()
+        # The sample may have placed a cut in a block whose rows were not stored: only then the files are read again.
         for column, slots in zip(self._siftings(), (best, *ranked), strict=True):
             column.want(counts, slots)
         if any(column.requested.any() for column in self._siftings()):
@@ -398,10 +400,10 @@ def _over_inputs(scan: Scan, facts: Facts) -> Concentration:
 def _half(oracle: Sifting, total: float) -> tuple[int, float]:
     """Smallest number of inputs that together have half of the total, and their share of it."""
     numbers, sums = oracle.sieve.tables.sum(axis=2)
-    target = total / 2 * (1 - 1e-12)
+    target = total / 2 * (1 - 1e-12)  # rounding of the sums must not cost one more input
     block = min(int(np.searchsorted(np.cumsum(sums), target)), int(np.flatnonzero(numbers)[-1]))
     before, inputs_before = float(sums[:block].sum()), int(numbers[:block].sum())
-    if oracle.sieve.single[block]:
+    if oracle.sieve.single[block]:  # all rows have one value, so their number follows without reading them
         value = float(oracle.sieve.edges[block])
         more = max(1, math.ceil((target - before) / value))
         return inputs_before + more, (before + more * value) / total

@@ -135,12 +135,8 @@ def _pooled(
         bounds = against[i].snapped()
         yield Pooled(
             **_opening(key, members),
-            versus_random=known(float(np.mean([p[i, 0] for p in paired]))),
-            versus_random_lo=known(bounds.low),
-            versus_random_hi=known(bounds.high),
-            ndg=known(float(np.mean([n[i, 0] for n in each_ndg]))),
-            ndg_lo=known(of_ndg[i].low),
-            ndg_hi=known(of_ndg[i].high),
+            **bounds.estimate(float(np.mean([p[i, 0] for p in paired]))).columns("versus_random"),
+            **of_ndg[i].estimate(float(np.mean([n[i, 0] for n in each_ndg]))).columns("ndg"),
             draws=len(draws),
             draws_dropped=dropped[i],
             verdict=bounds.verdict,
@@ -260,8 +256,8 @@ class PooledComparison(BudgetRecord):
         draws: Number of draws.
         dropped: Draws that could not be compared: in some cell the all-cheap loss is not positive.
         ndg_dropped: Draws left out of the nDG interval: in some cell their prize is small.
-        cells_better: Cells whose own interval says better.
-        cells_worse: Cells whose own interval says worse.
+        cells_better: Cells whose own verdict is better.
+        cells_worse: Cells whose own verdict is worse.
         rates_missed: Cells in which a causal policy of either side misses its rate; None where none is compared.
         reason: Why something is None.
     """
@@ -396,13 +392,9 @@ def over_pairs(
     of_ndg = draws.interval(ndg[drawn], selected & ~np.isnan(ndg[0])).snapped()
     return PooledComparison(
         **start,
-        difference=known(mean[0]),
-        lo=known(bounds.low),
-        hi=known(bounds.high),
+        **bounds.estimate(mean[0]).columns("difference", "lo", "hi"),
+        **of_ndg.estimate(ndg[0]).columns("ndg_difference", "ndg_lo", "ndg_hi"),
         spread=known(draws.spread(mean[drawn])) if resampled else None,
-        ndg_difference=known(ndg[0]),
-        ndg_lo=known(of_ndg.low),
-        ndg_hi=known(of_ndg.high),
         verdict=oriented(bounds, of).verdict,
         dropped=int(np.count_nonzero(~defined)) if defined.any() else 0,
         ndg_dropped=int(np.count_nonzero(~selected)) if selected.any() else 0,
@@ -420,7 +412,7 @@ def mean_over_cells(cells: Sequence[Float[np.ndarray, "sample"]]) -> Float[np.nd
 def _unlike(pairs: Sequence[Pair]) -> str | None:
     """The reason why there is no difference in nDG, if the two divide by different oracles."""
     oracles = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)
-    return joined(Reason.OTHER_ORACLES.said(one=ours, other=theirs) for ours, theirs in oracles if ours != theirs)
+    return joined(Reason.OTHER_ORACLES.text(one=ours, other=theirs) for ours, theirs in oracles if ours != theirs)
 
 
 def _rates_missed(pairs: Sequence[Pair]) -> int | None:

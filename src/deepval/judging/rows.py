@@ -193,11 +193,11 @@ class _Bench:
             return _Draft("all-full", self.resamples.all_full(), by, fields | NO_NDG, [Reason.BEYOND_SELECTION])
         if self.allowed.uniform_fits:
             return _Draft("all-full", self.resamples.all_full(), by, fields)
-        return _Draft("all-full", None, by, {}, [Reason.FULL_TOO_DEAR.said(alpha=self.allowed.uniform_from)])
+        return _Draft("all-full", None, by, {}, [Reason.FULL_TOO_DEAR.text(alpha=self.allowed.uniform_from)])
 
     def allocator(self, scores: Allocator, sample: Sample | None, by: _Yardstick, *, ties: float | None) -> _Draft:
         if scores.name in self.allowed.unpriced:
-            fields = {"verdict_words": Reason.NO_COST.said()}
+            fields = {"verdict_words": Reason.NO_COST.text()}
             return _Draft(scores.name, None, by, fields, [self.allowed.unpriced[scores.name]])
         cost = self.allowed.cost_of(scores.name)
         if scores.modes and self.allowed.accounting == "skipping":
@@ -206,7 +206,7 @@ class _Bench:
             return _Draft(scores.name, None, by, fields, [Reason.NO_SKIPPING])
         if sample is None:
             limit = self.allowed.budget.alpha * self.allowed.full
-            reason = Reason.TOO_DEAR.said(cost=cost, convention=self.allowed.convention, limit=limit)
+            reason = Reason.TOO_DEAR.text(cost=cost, convention=self.allowed.convention, limit=limit)
             return _Draft(scores.name, None, by, {"cost": cost, "verdict": "infeasible"}, [reason])
         slots = None if scores.modes else selections.slots(self.allowed, int(self.resamples.inputs[0]), cost)
         fields = {"cost": None if self.allowed.costs is None else cost, "slots": slots, "ties": ties}
@@ -309,22 +309,11 @@ class _Bench:
         for i, ((entry, sample), against, of_ndg, without) in enumerate(zip(entries, *spans, strict=True)):
             counts = resampled and worth[i]
             values = {
-                "ndg_lo": known(of_ndg.low),
-                "ndg_hi": known(of_ndg.high),
-                "versus_random_lo": known(against.share.low),
-                "versus_random_hi": known(against.share.high),
+                **of_ndg.estimate(ndg[i, 0]).columns("ndg"),
+                **against.columns(Difference(difference.loss[i], difference.share[i])),
                 "versus_random_spread": known(against.spread),
-                "versus_random_loss_lo": known(against.loss.low),
-                "versus_random_loss_hi": known(against.loss.high),
-                "versus_random_second_lo": known(against.second_share.low),
-                "versus_random_second_hi": known(against.second_share.high),
-                "versus_random_loss_second_lo": known(against.second_loss.low),
-                "versus_random_loss_second_hi": known(against.second_loss.high),
-                "verdict": against.verdict,
-                "second_verdict": against.second_verdict,
                 "draws_dropped": int(dropped[i]) if counts else 0,
                 "weight_dropped": draws.weight_of(~selected[i]) if counts and dropped[i] else 0.0,
-                "versus_random_dropped": against.dropped,
             }
             row = self._row(entry, fields[i] | without | values)
             yield Judged(row, sample, entry.by.prize, Difference(difference.loss[i], difference.share[i]))
@@ -474,7 +463,7 @@ class _Without:
 
 def _on_others(resamples: Resampling, unit: int, allowed: Allowance) -> Allowance:
     """The allowance on the inputs of all units but one."""
-    if not allowed.each:
+    if not allowed.per_input:
         return allowed
     table = in_memory(resamples).table
     return allowed.on(table.keep(table.unit != unit))

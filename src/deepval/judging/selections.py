@@ -246,7 +246,7 @@ def at_random(resamples: Resampling, allowances: Sequence[Allowance]) -> list[Sa
 
 def slots(allowed: Allowance, inputs: int, cost: float = 0.0) -> int | None:
     """Number of inputs that may be escalated; None where each has its own cost."""
-    return None if allowed.each else int(allowed.slots(inputs, cost))
+    return None if allowed.per_input else int(allowed.slots(inputs, cost))
 
 
 def ties_decide(
@@ -260,7 +260,7 @@ def ties_decide(
     taken = {i: k for i, k in number.items() if k}
     tied = dict(zip(taken, map(known, resamples.tied_shares(scores, list(taken.values()))), strict=True))
     return [
-        _tied_spend(in_memory(resamples).table, _in_memory(scores), allowed, cost) if allowed.each else tied.get(i)
+        _tied_spend(in_memory(resamples).table, _in_memory(scores), allowed, cost) if allowed.per_input else tied.get(i)
         for i, (allowed, cost) in enumerate(zip(allowances, costs, strict=True))
     ]
 
@@ -271,21 +271,21 @@ def _tied_spend(table: ValueTable, scores: Scores, allowed: Allowance, cost: flo
 
 def weights(table: ValueTable, scores: Scores, allowed: Allowance, cost: float) -> Float[np.ndarray, "input"]:
     """The probability that each input is escalated by its score."""
-    if allowed.each:
+    if allowed.per_input:
         return shares(scores.values, _price(table, allowed), purse_on(table, allowed, cost))
     return ties.inclusion(scores.values, int(allowed.slots(len(table), cost)), order_of(scores))
 
 
 def best_weights(table: ValueTable, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "input"]:
     """The probability that the oracle escalates each input."""
-    if allowed.each:
+    if allowed.per_input:
         return best_shares(table.decision_values, _price(table, allowed), purse_on(table, allowed, cost))
     return oracle.oracle_weights(table.decision_values, int(allowed.slots(len(table), cost)))
 
 
 def best_gain(resamples: Resampling, allowed: Allowance, cost: float) -> float:
     """Gain of the oracle with the budget that an allocator of this cost leaves."""
-    if allowed.each:
+    if allowed.per_input:
         table = in_memory(resamples).table
         return float(best_weights(table, allowed, cost) @ table.decision_values)
     return resamples.best_gain(int(allowed.slots(int(resamples.inputs[0]), cost)))
@@ -332,13 +332,13 @@ def _by_budget(
 ) -> list[Sample]:
     """Samples under each budget: all budgets with slots together, and all budgets with the same prices together."""
     samples: dict[int, Sample] = {}
-    by_slots = [i for i, allowed in enumerate(allowances) if not allowed.each]
+    by_slots = [i for i, allowed in enumerate(allowances) if not allowed.per_input]
     if by_slots:
         columns = [allowances[i].slots(resamples.inputs, costs[i]) for i in by_slots]
         samples |= dict(zip(by_slots, counted(np.column_stack(columns)), strict=True))
-    priced = dict.fromkeys((a.convention, a.accounting) for a in allowances if a.each)
+    priced = dict.fromkeys((a.convention, a.accounting) for a in allowances if a.per_input)
     for key in priced:
-        alike = [i for i, a in enumerate(allowances) if a.each and (a.convention, a.accounting) == key]
+        alike = [i for i, a in enumerate(allowances) if a.per_input and (a.convention, a.accounting) == key]
         purse = np.column_stack([purses(in_memory(resamples), allowances[i], costs[i]) for i in alike])
         sums = paid(_price(in_memory(resamples).table, allowances[alike[0]]), purse)
         samples |= {i: Sample(*sums[:, column].T) for column, i in enumerate(alike)}

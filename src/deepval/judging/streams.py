@@ -168,16 +168,16 @@ def streams(
                 continue
             start = Stream(own.name, "any", None, **allowed.key.fields)
             if own.name in allowed.unpriced:
-                words, reason = Reason.NO_COST.said(), allowed.unpriced[own.name].said()
+                words, reason = Reason.NO_COST.text(), allowed.unpriced[own.name].text()
                 streamed_rows.append(Streamed(replace(start, verdict_words=words, reason=reason), None, prize))
                 continue
             cost = allowed.cost_of(own.name)
-            if allowed.each:
-                streamed_rows.append(Streamed(replace(start, reason=Reason.RATE_ONLY.said()), None, prize))
+            if allowed.per_input:
+                streamed_rows.append(Streamed(replace(start, reason=Reason.RATE_ONLY.text()), None, prize))
                 continue
             if not allowed.feasible(cost) or not allowed.share(cost) > 0:
                 row = replace(
-                    start, verdict="infeasible", verdict_words="infeasible", reason=Reason.NOTHING_LEFT.said()
+                    start, verdict="infeasible", verdict_words="infeasible", reason=Reason.NOTHING_LEFT.text()
                 )
                 streamed_rows.append(Streamed(row, None, prize))
                 continue
@@ -263,26 +263,12 @@ def _streamed(
         benefit=float(totals.benefit.sum()),
         harm=float(totals.harm.sum()),
         ndg=known(resamples.ndg(gain, prize)[0]),
-        versus_ranking=known(behind[0]),
-        versus_ranking_lo=known(of_ranking.low),
-        versus_ranking_hi=known(of_ranking.high),
-        versus_random=known(difference.share[0]),
-        versus_random_lo=known(of_random.share.low),
-        versus_random_hi=known(of_random.share.high),
-        versus_random_loss=known(difference.loss[0]),
-        versus_random_loss_lo=known(of_random.loss.low),
-        versus_random_loss_hi=known(of_random.loss.high),
+        **of_ranking.estimate(behind[0]).columns("versus_ranking"),
+        **of_random.columns(difference),
         versus_random_unit=resamples.unit_shown,
-        versus_random_second_lo=known(of_random.second_share.low),
-        versus_random_second_hi=known(of_random.second_share.high),
-        versus_random_loss_second_lo=known(of_random.second_loss.low),
-        versus_random_loss_second_hi=known(of_random.second_loss.high),
-        verdict=of_random.verdict,
         verdict_words=in_words(of_random.verdict, effective_units=resamples.effective_units),
-        second_verdict=of_random.second_verdict,
         draws=len(draws),
         versus_ranking_dropped=int(np.count_nonzero(np.isnan(in_draws))) if compared else 0,
-        versus_random_dropped=of_random.dropped,
         reason=joined(reasons),
     )
     return Streamed(row, Sample(gain, resamples.counts @ totals.benefit, resamples.counts @ totals.escalated), prize)

@@ -71,10 +71,10 @@ def _of_allocator(
     for index, (fields, allowed) in enumerate(zip(starts, allowances, strict=True)):
         reason = _why_none(own, allowed)
         if reason is not None:
-            accepted_at[index] = _Accepted(fields | {"reason": reason.said()})
+            accepted_at[index] = _Accepted(fields | {"reason": reason.text()})
         elif isinstance(own, SiftedScores):
             accepted_at[index] = _sifted(fields, resamples, own, allowed)
-        elif allowed.each:
+        elif allowed.per_input:
             accepted_at[index] = _paid(fields | {"calibrated_on": "judged"}, in_memory(resamples), own, allowed)
         elif own.modes and isinstance(source, Scores):
             accepted_at[index] = _priced(fields, in_memory(resamples), own, source.values, allowed)
@@ -98,7 +98,7 @@ def _why_none(scores: Allocator, allowed: Allowance) -> Reason | None:
     cost = allowed.cost_of(scores.name)
     if scores.modes and allowed.accounting == "skipping":
         return Reason.NO_SKIPPING
-    if scores.modes and allowed.each:
+    if scores.modes and allowed.per_input:
         return Reason.OWN_PRICES
     return None if allowed.feasible(cost) and allowed.share(cost) > 0 else Reason.NOTHING_LEFT
 
@@ -139,7 +139,7 @@ def _cut_at(score: float) -> dict[str, Any]:
     """The threshold, or the reason why there is none."""
     if math.isfinite(score):
         return {"threshold": score}
-    return {"reason": Reason.INFINITE_CUT.said(cut="inf" if score > 0 else "-inf")}
+    return {"reason": Reason.INFINITE_CUT.text(cut="inf" if score > 0 else "-inf")}
 
 
 def _numbers(
@@ -164,7 +164,7 @@ def _paid(fields: dict[str, Any], resamples: Resamples, own: Scores, allowed: Al
     table, score = resamples.table, own.values
     share = selections.weights(table, own, allowed, allowed.cost_of(own.name))
     if not share.any():
-        return _Accepted(fields | {"reason": Reason.NOTHING_LEFT.said()})
+        return _Accepted(fields | {"reason": Reason.NOTHING_LEFT.text()})
     cut = float(score[share > 0].min())
     tied, prices = score == cut, allowed.prices(table)[:, -1]
     fields = (

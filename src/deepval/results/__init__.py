@@ -24,6 +24,7 @@ from deepval.results.records import (
     UNITS,
     BudgetKey,
     BudgetRecord,
+    Estimate,
     Gap,
     ModeRate,
     Reason,
@@ -39,7 +40,7 @@ from deepval.results.result import HEADLINE, SCHEMA, Result, Samples
 
 __all__ = [
     "FEW_UNITS", "HEADLINE", "KINDS", "MEASURED", "SCHEMA", "UNITS", "Area", "BudgetKey", "BudgetRecord", "CallShare",
-    "Curve", "DrawsUsed", "Gap", "HalfWidth", "Inputs", "ModeRate", "Optimum", "OracleAt", "Provenance", "Reason",
-    "Record", "Recovery", "Result", "Row", "Samples", "ScoresUsed", "Setting", "Spending", "Spread", "Stream",
+    "Curve", "DrawsUsed", "Estimate", "Gap", "HalfWidth", "Inputs", "ModeRate", "Optimum", "OracleAt", "Provenance",
+    "Reason", "Record", "Recovery", "Result", "Row", "Samples", "ScoresUsed", "Setting", "Spending", "Spread", "Stream",
     "Threshold", "Unit", "in_words", "joined", "known",
 ]  # fmt: skip

@@ -253,7 +253,7 @@ class Optimum(BudgetRecord):
         full_only: What the best plan restricted to the full mode gains.
         full_only_share: full_only / value.
         lp_bound: No plan gains more.
-        gap: How far the value may lie below the optimum as far as the bound tells.
+        gap: Largest distance of the value below the optimum that the bound allows.
         multiplier: Value of one more unit of budget in the relaxed problem.
         core_inputs: Inputs whose changes were weighed.
         modes: Number of inputs per mode.

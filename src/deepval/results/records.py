@@ -96,8 +96,21 @@ def known(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """A value and its 95 % interval; None where undefined. Records write it flat, as three columns."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    def columns(self, name: str, low: str | None = None, high: str | None = None) -> dict[str, Any]:
+        """The columns of a record: NAME, NAME_lo and NAME_hi unless other names are passed for the bounds."""
+        return {name: self.value, low or f"{name}_lo": self.low, high or f"{name}_hi": self.high}
+
+
 class Reason(Enum):
-    """A reason; `said` replaces the fields in braces with figures."""
+    """A reason; `text` replaces the fields in braces with figures."""
 
     NO_PRIZE = "the oracle gains nothing: no nDG"
     NO_SLOT = "the budget of {percent:.4g} % of {inputs} inputs allows no escalation: no nDG"
@@ -106,29 +119,29 @@ class Reason(Enum):
     NO_SHARE_DRAWN = "no draw has a positive all-cheap loss: no interval of a share of it"
     SINGLE_UNIT = "a single unit: no interval"
     NO_DRAWS = "no draws: no interval"
-    BEYOND_SELECTION = "escalating everything does not respect a selection budget: no nDG"
+    BEYOND_SELECTION = "always escalating exceeds the budget, so it has no nDG"
     FULL_TOO_DEAR = "infeasible: the full mode alone fits from alpha = {alpha:.4g}"
     TOO_DEAR = "infeasible: costs {cost:g} {convention} per input, the budget leaves {limit:.4g}"
     NO_COST = "no cost known"
-    DIAGNOSTIC = "no cost known: a diagnostic knows what no vehicle could, so there is no cost to charge"
+    DIAGNOSTIC = "no cost known: a diagnostic uses the answer, which no vehicle has, so there is no cost to charge"
     NOTHING_LEFT = "the allocator's own cost leaves nothing to escalate"
-    NO_SKIPPING = "per-mode scores have no skipping router: use a cascade"
+    NO_SKIPPING = "routers that choose among three or more models cannot yet be charged for one call only"
     RATE_ONLY = "streaming policies keep a rate of inputs, and here each input has its own cost: none is judged"
-    INFINITE_CUT = "the cut is at {cut}: no threshold tells these inputs apart"
+    INFINITE_CUT = "the cut is at {cut}: no threshold separates these inputs"
     OWN_PRICES = "each input has its own cost: no one price per mode"
     NO_GAP = "the full mode is no better than the cheap one in all: no gap to recover"
     NO_RANKING = "per-mode scores are not one ranking"
     NOT_IN_MEMORY = "the table is larger than memory: no break-even"
     OTHER_ORACLES = "nDG of {one} and nDG of {other} have no difference"
 
-    def said(self, **figures: float | str | None) -> str:
+    def text(self, **figures: float | str | None) -> str:
         """The reason in words."""
         return self.value.format(**figures)
 
 
 def joined(reasons: Iterable[Reason | str | None]) -> str | None:
     """The distinct reasons as one text; None without any."""
-    texts = (reason.said() if isinstance(reason, Reason) else reason for reason in reasons if reason)
+    texts = (reason.text() if isinstance(reason, Reason) else reason for reason in reasons if reason)
     return "; ".join(dict.fromkeys(texts)) or None
 
 
@@ -137,12 +150,12 @@ FEW_UNITS = 3.0
 
 
 def in_words(verdict: str | None, *, effective_units: float | None, rests_on: str | None = None) -> str | None:
-    """The verdict; a decided one with what weakens it: `better on few units, but rests on 0007`.
+    """The verdict; a decided one with its weakness: `better on few units, but rests on 0007`.
 
     Args:
         verdict: As in `Row`.
-        effective_units: Over how many equal units the value to gain would be as uneven; None or NaN without any.
-        rests_on: The unit without which the verdict is another, if there is one.
+        effective_units: Number of equal units that would be as uneven; None or NaN without a possible gain.
+        rests_on: The unit without which the verdict changes, if there is one.
     """
     if verdict not in ("better", "worse"):
         return verdict
@@ -199,13 +212,13 @@ class Row(BudgetRecord):
         versus_random_loss_second_lo: Lower bound of the second opinion on `versus_random_loss`.
         versus_random_loss_second_hi: Upper bound.
         verdict: better, worse or unresolved against random; infeasible where the allocator cannot pay for itself;
-            None without an interval, for nobody looked. It rests on the share, or on the loss where that is undefined.
-        verdict_words: The verdict with what weakens it: better on few units (the value to gain is spread as over fewer
-            than 3), better, but rests on 0007 (without that unit the verdict is another).
-        rests_on: That unit; where several would do, the one without which most speaks against the verdict.
-        units_left_out: Among how many units it was looked for; 0 where nobody looked: the verdict is not decided, there
+            None without an interval. It is based on the share, or on the loss where the share is undefined.
+        verdict_words: The verdict and its weakness: better on few units (the possible gain comes from fewer than 3),
+            better, but rests on 0007 (without that unit the verdict changes).
+        rests_on: That unit; of several, the one whose absence contradicts the verdict most.
+        units_left_out: Number of units that were left out in turn; 0 where none was: the verdict is not decided, there
             are fewer than 3 or more than 100 units, scores are per mode, or only a group of the inputs is judged.
-        second_verdict: What the second opinion says: better, worse or unresolved; None where there is no verdict.
+        second_verdict: Verdict of the second opinion: better, worse or unresolved; None where there is no verdict.
         draws: Number of draws.
         draws_dropped: Draws left out of the nDG interval: their oracle gain is below 1/4 of the full sample's.
         weight_dropped: The probability of those draws.

@@ -438,4 +438,6 @@ def _record_under(records: Sequence[AnyRecord], allocator: str, requested: Mappi
         )
     description = ", ".join(f"{k} = {v!r}" for k, v in requested.items() if v is not None) or "no budget named"
     budgets = ", ".join(key.label for key in reversed(by_budget))
-    raise InputError(f"One budget of {allocator!r} must be meant; found {description} and the budgets {budgets}.")
+    raise InputError(
+        f"Name one budget of {allocator!r}, such as alpha=0.2; found {description} and the budgets {budgets}."
+    )
