@@ -276,10 +276,10 @@ def test_modes_in_another_order(tmp_path):
 
 def test_simultaneous_intervals_are_on_the_console():
     plain, wide = evaluate("--draws", "50"), evaluate("--draws", "50", "--simultaneous")
-    assert "none corrected for the others" in plain.out
+    assert "no correction for multiple comparisons" in plain.out
     assert "vs random, all rows" not in plain.out
     assert "none corrected" not in wide.out
-    assert "'vs random, all rows' is to hold for all 4 rows" in " ".join(wide.out.split())
+    assert "'vs random, all rows' covers all 4 rows" in " ".join(wide.out.split())
     rows = json.loads(evaluate("--draws", "50", "--simultaneous", "--json").out)["rows"]
     row = next(row for row in rows if row["allocator"] == "router")
     bounds = [100 * row[f"versus_random_simultaneous_{end}"] for end in ("lo", "hi")]

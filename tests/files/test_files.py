@@ -234,7 +234,7 @@ def test_a_link_stays_and_its_file_is_replaced(tmp_path):
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(InputError, match="nobody reads this pipe: start its reader first"):
+    with pytest.raises(InputError, match="no process reads this pipe: start its reader first"):
         write_atomically(pipe, "not waited for")
     with os.fdopen(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
         write_atomically(pipe, "through")

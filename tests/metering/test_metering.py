@@ -114,16 +114,15 @@ def test_it_says_when_time_or_calls_were_up():
     late = measure(times, [5, 15], warmup=0, tolerance=0.01, seconds=0.2, clock=clock)
     assert late.calls == 20
     assert not late.tight
-    assert late.note == (
-        "The median of 20 calls lies within 50.0% of 10 ms only, and 1.0% was asked for: the time of 0.2 s was up."
-    )
+    assert late.note == ("Timing is noisy: 10 ms +/- 50.0 % (target 1 %): the time limit of 0.2 s was reached.")
     many = measure(times, [5, 15], warmup=0, least=6, most=30, tolerance=0.01, clock=clock)
     assert many.calls == 30
-    assert many.note.endswith("30 calls were the most allowed.")
+    assert many.note.endswith("the limit of 30 calls was reached.")
     few = measure(times, [5, 15], warmup=0, seconds=0.02, clock=clock)
     assert few.calls == 2
     assert few.note == (
-        "The median of 2 calls has no 95 % interval, and 2.0% was asked for: the time of 0.02 s was up."
+        "Timing is uncertain: 2 calls are too few for a 95 % interval (target 2 %): the time limit of 0.02 s "
+        "was reached."
     )
     assert all(math.isnan(end) for end in few.interval_ms)
 
@@ -474,7 +473,7 @@ def test_what_does_not_rise_above_idle_has_no_figure_but_a_note():
     assert spent.idle_mw == {"mj": pytest.approx(1600), "mj_gpu": 500}
     # The fake clock stands at 0.999 s until the run is over: a ramp from 1,000 to 1,500 mW over 2 s, 500 mJ over idle.
     assert spent.mj == {"mj": pytest.approx(500 / 10)}
-    assert spent.note == "No energy above idle was seen on mj_gpu in 2 s."
+    assert spent.note == "No energy above idle was measured on mj_gpu in 2 s."
 
 
 def test_power_is_sampled_meanwhile():
@@ -508,7 +507,7 @@ def test_a_sensor_that_fails_on_the_way_is_told():
 @pytest.mark.parametrize("said", [0, None, 2.5])
 def test_a_run_says_how_many_inputs_it_served(said):
     clock = FakeClock()
-    with pytest.raises(InputError, match=f"say how many; it said {said}"):
+    with pytest.raises(InputError, match=f"1 or more; found {said}"):
         energy_over_idle(lambda: said, [counter(range(10))], clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
 
 
@@ -538,7 +537,7 @@ def test_a_card_goes_through_a_costs_file(tmp_path):
     }  # fmt: skip
     assert table["other"]["energy"] == "not asked for"
     assert not table["other"]["tight"]
-    assert table["other"]["note"] == "The median of 3 calls has no 95 % interval, and 2.0% was asked for."
+    assert table["other"]["note"] == "Timing is uncertain: 3 calls are too few for a 95 % interval (target 2 %)."
     assert "ms_lo" not in table["other"]
     with pytest.raises(InputError, match="needs 'mj' of allocator 'other'"):
         costs.of_allocator("other", "mj")

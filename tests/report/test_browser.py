@@ -327,7 +327,7 @@ def test_undefined_is_said(opened, tmp_path):
     words = opened.run("document.getElementById('page').textContent")
     for sentence in (
         "the oracle gains nothing",
-        "Not measured: no budget in time, energy or money was judged",
+        "Not measured: no time, energy or money budget was judged",
         "undefined",
     ):
         assert sentence in words

@@ -181,7 +181,7 @@ def test_shares_of_an_almost_zero_loss_are_not_printed():
     why = "the all-cheap loss is almost zero (1.1e-09), so shares of it mean nothing"
     for form in ("console", "markdown"):
         text = " ".join(FORMS[form](result).split())
-        assert f"T{why[1:]}. In units of the loss, escalating everything removes -0.112" in text
+        assert f"T{why[1:]}. In units of the loss, always escalating removes -0.112" in text
         assert not re.search(r"\d{5,}(\.\d+)?%", text)
     assert why in _sentence(table.summary())
     assert "all-full -0.112, Oracle@20 1e-10 in units of the loss" in _sentence(table.summary())

@@ -134,7 +134,7 @@ def json_content(
         if HALF_A_SIGN.search(text):  # only strings can match; encoding decides if it is an escape
             json.dumps(content, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise InputError(f"{source}: must be {what}; a text in it holds half a sign (a lone surrogate).") from error
+        raise InputError(f"{source}: must be {what}; a text in it contains a lone surrogate.") from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{source}: must be {what}; {reason(error)}.") from error
     return content

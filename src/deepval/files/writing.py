@@ -206,7 +206,7 @@ def _write_through(path: Path, data: bytes) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise OSError(errno.ENXIO, "nobody reads this pipe: start its reader first") from error
+            raise OSError(errno.ENXIO, "no process reads this pipe: start its reader first") from error
         raise
     with os.fdopen(handle, "wb") as file:
         os.set_blocking(handle, True)
@@ -265,7 +265,7 @@ def read_sealed(path: Path, schema: str, what: str) -> tuple[Any, bytes]:
     header = json_content(first, path, what)
     expected = {"schema": schema, "sha256": joint_sha256([data, b"\n", following])}
     if header != expected:
-        raise InputError(f"{path}: must be {what}, and is not as it was written: take it away and run it again.")
+        raise InputError(f"{path}: must be {what}, and its content has changed: delete it and run the command again.")
     return json_content(data, path, what), following
 
 

@@ -227,7 +227,7 @@ def energy_over_idle(
     idle, _ = _record(lambda: sleep(idle_s), chosen, clock)
     work, inputs = _record(run, chosen, clock)
     if not isinstance(inputs, int) or inputs < 1:
-        raise InputError(f"A measured run must serve an input or more and say how many; it said {inputs!r}.")
+        raise InputError(f"A measured run must return the number of inputs it served, 1 or more; found {inputs!r}.")
     idle_mw: dict[Convention, float] = {}
     mj: dict[Convention, float] = {}
     for convention, part in sums.items():
@@ -236,7 +236,7 @@ def energy_over_idle(
         if over > 0:
             mj[convention] = over / inputs
     flat = [convention for convention in sums if convention not in mj]
-    note = f"No energy above idle was seen on {', '.join(flat)} in {work.seconds:.3g} s." if flat else None
+    note = f"No energy above idle was measured on {', '.join(flat)} in {work.seconds:.3g} s." if flat else None
     return EnergyUse(mj, idle_mw, inputs, tuple(rail.label for rail in chosen), note)
 
 

@@ -83,11 +83,10 @@ class Timing:
             return None
         low, high = self.interval_ms
         reach = max(self.ms - low, high - self.ms) / self.ms if self.ms else math.nan
-        spread = "has no 95 % interval" if math.isnan(low) else f"lies within {reach:.1%} of {self.ms:.4g} ms only"
-        return (
-            f"The median of {self.calls} calls {spread}, and {self.tolerance:.1%} was asked for"
-            f"{f': {self.limit}' if self.limit else ''}."
-        )
+        end = f"(target {100 * self.tolerance:g} %){f': {self.limit}' if self.limit else ''}."
+        if math.isnan(low):
+            return f"Timing is uncertain: {self.calls} calls are too few for a 95 % interval {end}"
+        return f"Timing is noisy: {self.ms:.4g} ms +/- {100 * reach:.1f} % {end}"
 
 
 def measure(
@@ -143,9 +142,9 @@ def measure(
             # Looking at every call would stop at the first lucky moment.
             look = math.ceil(look * 1.1)
         if marks[-1][-1] - marks[0][0] >= seconds * 1e9:
-            limit = f"the time of {seconds:g} s was up"
+            limit = f"the time limit of {seconds:g} s was reached"
         elif len(marks) >= most:
-            limit = f"{most} calls were the most allowed"
+            limit = f"the limit of {most} calls was reached"
     steps = np.diff(np.array(marks, dtype=np.int64), axis=1) / (1e6 * (batch or 1))
     return Timing(_total_ms(marks, batch), dict(zip(stages, steps.T, strict=True)), batch, tolerance, limit)
 

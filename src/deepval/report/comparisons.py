@@ -56,8 +56,8 @@ def _budgets(diagnosis: Diagnosis) -> Table:
         notes.append(f"Which of the {diagnosis.helped:,} helped inputs come first matters at {_listing(binding)}.")
     if slack:
         notes.append(
-            f"There are slots for all {diagnosis.helped:,} helped inputs at {_listing(slack)}: there only what is left "
-            "alone matters."
+            f"At {_listing(slack)} there are slots for all {diagnosis.helped:,} helped inputs: only the inputs "
+            "that are not escalated matter."
         )
     header = ("budget", "slots", "state", "must harm", "oracle gains")
     return _table("Does the budget bind?", header, rows, " ".join(notes))
@@ -87,8 +87,8 @@ def _concentration(diagnosis: Diagnosis) -> Table:
         note = "Nothing can be gained: no input is helped."
     else:
         note = (
-            f"The value is spread as over {value.effective:.1f} of {quantity(diagnosis.units, 'unit')}. The fewer, the "
-            "shorter 95 % intervals fall: 6 even units cover 82 %, 24 cover 90 % (docs/statistics.md)."
+            f"The possible gain comes from about {value.effective:.1f} of {quantity(diagnosis.units, 'unit')}. With "
+            "few units 95 % intervals are too short: 6 even units cover 82 %, 24 cover 90 % (docs/statistics.md)."
         )
     header = ("of", "by", "holders", "as over", "half in", "largest", "its share", "Gini")
     return _table("On how much does it rest?", header, rows, note)
@@ -174,7 +174,7 @@ def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: f
         f"{MISSING}: undefined there. harm: as a multiple of random's.",
     )
     if any(row.verdict_words == NO_COST for rows in rows_by_cell.values() for row in rows.values()):
-        notes = (*notes, f"{UNPRICED}: no cost known, so it is not judged under this budget.")
+        notes = (*notes, f"{UNPRICED}: its cost is unknown, so it is not judged under this budget.")
     on_ladder = sorted(
         {row.allocator for rows in rows_by_cell.values() for row in rows.values() if row.oracle == LADDER}
     )
@@ -282,7 +282,7 @@ def _comparison_notes(rows: Sequence[Comparison | PooledComparison]) -> Iterator
     if any(isinstance(row, Comparison) and row.unit == "loss" for row in rows):
         yield IN_LOSS
     if any(row.of == "harm" for row in rows):
-        yield "Less harm is better: a difference below 0 is in favour of the candidate."
+        yield "Less harm is better: a difference below 0 favours the candidate."
     left = max((row.dropped for row in rows), default=0)
     if left:
         yield f"Up to {left} of {rows[0].draws} draws without a positive all-cheap loss could not be compared."

@@ -30,26 +30,25 @@ YARDSTICKS = (
 ALL_ROWS = "vs random, all rows"
 SECOND, SECOND_BOUNDS = "second opinion", "second 95 %"
 EXPLAINED = {
-    "nDG": "nDG: gain as a share of the oracle's",
+    "nDG": "nDG: normalized decision gain, the share of the oracle's gain",
     "gain": "gain = benefit - harm",
-    "vs random": "vs random: gain less that of random",
+    "vs random": "vs random: gain minus the gain of random",
     "kept": "kept: whether the rate of escalations stayed within the budget",
-    "escalated": "escalated: inputs that get the expensive mode",
-    SECOND: "second opinion: what wider intervals for few or unequal units say (docs/statistics.md)",
+    "escalated": "escalated: inputs that run the expensive mode",
+    SECOND: "second opinion: verdict by wider intervals for few or unequal units (docs/statistics.md)",
 }
 """Headings that need an explanation below the table."""
 SYMBOLS = {"–": "–: undefined or not measured", "inf.": "inf.: cannot run within the budget"}
 WEAK = {
-    " on few units": f"on few units: the value to gain is spread as over fewer than {FEW_UNITS:g} units, where 95 % "
-    "intervals held the truth in 61 % of simulated samples (docs/statistics.md).",
-    "rests on ": "rests on: without that unit the verdict is another.",
+    " on few units": f"on few units: the possible gain comes from fewer than {FEW_UNITS:g} units, where 95 % intervals "
+    "covered the truth in 61 % of simulated samples (docs/statistics.md).",
+    "rests on ": "rests on: without that unit the verdict changes.",
 }
 """Words that qualify a verdict -> the explanation of these words."""
 NEW_UNITS = (
-    "The 95 % prediction interval is for the rate on as many new units as the rate is of (docs/statistics.md, Rates on "
-    "new units)."
+    "The 95 % prediction interval is for the rate on equally many new units (docs/statistics.md, Rates on new units)."
 )
-IN_LOSS = "Without %: in units of the loss, for the all-cheap loss is not positive or too near zero to take shares of."
+IN_LOSS = "Without %: in units of the loss, because the all-cheap loss is not positive or is too near zero for shares."
 
 
 def result_tables(result: Result) -> Iterator[Table]:
@@ -217,7 +216,7 @@ def _streams(result: Result) -> Table:
             )  # fmt: skip
             rows.append(tuple(TableCell(text) for text in cells))
         sections.append(tuple(rows))
-    notes = ["Policies are calibrated on other units; 'vs ranking' is the difference in nDG: what causality costs."]
+    notes = ["Policies are calibrated on other units; 'vs ranking' is the difference in nDG, the cost of causality."]
     for what, field in (("ranking", "versus_ranking_dropped"), ("random", "versus_random_dropped")):
         dropped = max(row[field] for row in result.streams)
         if dropped:
@@ -259,7 +258,7 @@ def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | No
     notes = sorted({f"{row.allocator}: {row.reason}." for row in thresholds if row.reason})
     notes.append(_calibration_note(thresholds, held))
     if any(row.price is not None for row in thresholds):
-        notes.append("price: of all modes run the one of largest score - price x cost; cheap has score and cost 0.")
+        notes.append("price: run the mode with the largest score - price x cost; cheap has score and cost 0.")
     if any(row.policy == "adaptive threshold" for row in thresholds):
         notes.append("An adaptive threshold starts at this score and follows the rate from there.")
     if any(row.gain is not None for row in thresholds):
@@ -267,7 +266,9 @@ def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | No
     if apart:
         rates = [percent(row.calibration_rate, 1) for row in thresholds]
         notes.append(f"On the calibration units the policy escalates {', '.join(rates)}.")
-    notes.append("at the cut: how many of so many equal scores to escalate. Thresholds are rounded here, not in JSON.")
+    notes.append(
+        "at the cut: share of the inputs with this score to escalate. Thresholds are rounded here, not in JSON."
+    )
     table = Table("Thresholds", header, tuple(sections), tuple(notes), ("at the cut",))
     return table if any(row.gain is not None for row in thresholds) else table.select(*header[:-1])
 
@@ -284,7 +285,7 @@ def recovery_table(rows: Sequence[Recovery]) -> Table:
         bounds = interval(row.apgr_lo, row.apgr_hi)
         texts.append((row.allocator, number(row.apgr), bounds, row.verdict or MISSING, *calls))
     notes = [
-        "APGR: part of the gap between cheap and full that is recovered, a mean over all shares of calls to full; "
+        "APGR: recovered part of the gap between cheap and full, averaged over all shares of calls to full; "
         "random has 0.5. CPT(x): smallest share of calls that recovers x; random needs x.",
         *sorted({f"{row.allocator}: {row.reason}." for row in rows if row.reason}),
     ]
@@ -311,7 +312,7 @@ def _calibration_note(thresholds: Sequence[Threshold], units: Sequence[str] | No
     """A sentence on the units that the thresholds are calibrated on."""
     listing = "" if units is None else f" ({quantity(len(units), 'unit')}: {few(units)})"
     if any(row.calibrated_on == "calibration" for row in thresholds):
-        return f"Calibrated on units that the rates are not of{listing}. {NEW_UNITS}"
+        return f"Calibrated on other units than the rates{listing}. {NEW_UNITS}"
     return f"Calibrated on the same units as the rates{listing}. {NEW_UNITS}"
 
 
@@ -347,5 +348,5 @@ def _ladder(result: Result) -> Table:
         numbers = (number(entry["value"]), number(entry["full_only"]), percent(entry["full_only_share"], 1))
         texts = (entry.budget.label, *numbers, number(entry["lp_bound"]), modes, excess or MISSING)
         rows.append(tuple(TableCell(text) for text in texts))
-    notes = ("'share' is what the best plan restricted to the full mode reaches of the optimum over all modes.",)
+    notes = ("'share': value of the best plan with the full mode only, as a share of the optimum over all modes.",)
     return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)

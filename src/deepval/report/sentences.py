@@ -39,32 +39,31 @@ def setting_sentences(setting: Setting) -> Iterable[str]:
         f"worse (harm ratio {number(setting['harm_ratio'])})."
     )
     headline_budget = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
-    binding = "binding" if headline_budget["budget_binds"] else "slack"
+    worth = f"{'more than' if headline_budget['budget_binds'] else 'at most'} 20 % of the inputs are worth escalating"
     everything, oracle, loss = setting["all_full_share"], headline_budget["oracle_share"], setting["cheap_loss"]
     why = almost_zero(loss, everything, oracle)
     if why is not None:
         yield (
-            f"{why[0].upper()}{why[1:]}. In units of the loss, escalating everything removes "
-            f"{(everything or 0.0) * loss:.3g} and an oracle at 20 % removes {(oracle or 0.0) * loss:.3g} (the budget "
-            f"is {binding})."
+            f"{why[0].upper()}{why[1:]}. In units of the loss, always escalating removes "
+            f"{(everything or 0.0) * loss:.3g} and an oracle at 20 % removes {(oracle or 0.0) * loss:.3g} ({worth})."
         )
     elif everything is not None:
         yield (
-            f"Escalating everything removes {percent(everything)} of the all-cheap loss; an oracle at 20 % removes "
-            f"{percent(oracle)} (the budget is {binding})."
+            f"Always escalating {'raises' if everything < 0 else 'lowers'} the all-cheap loss by "
+            f"{percent(abs(everything))}; an oracle at 20 % lowers it by {percent(oracle)} ({worth})."
         )
     spread = setting["concentration"]
     if spread["top_unit"] is not None:
-        few = spread["half_inputs"]
+        half = spread["half_inputs"]
         by_input = (
-            f", and {few:,} of {quantity(inputs, 'input')} {'holds' if few == 1 else 'hold'} "
+            f", and {half:,} of {quantity(inputs, 'input')} {'has' if half == 1 else 'have'} "
             f"{percent(spread['half_inputs_share'], 1)}"
-            if few
+            if half
             else ""
         )
         yield (
-            f"The value to gain is spread as over {number(spread['effective_units'], 1)} units; "
-            f"{spread['top_unit']} holds {percent(spread['top_share'], 1)} of it{by_input}."
+            f"The possible gain comes from about {number(spread['effective_units'], 1)} units; the largest (unit "
+            f"{spread['top_unit']}) has {percent(spread['top_share'], 1)} of it{by_input}."
         )
 
 
@@ -74,16 +73,13 @@ def _interval_words(result: Result) -> str:
         draws["method"], f"all {draws['number']:,} draws of units, enumerated"
     )
     row_count = sum(row.versus_random_loss_simultaneous_lo is not None for row in result.rows)
-    corrected = (
-        f"verdicts are not corrected for the others; '{ALL_ROWS}' is to hold for all {row_count} rows of the table at "
-        "once (how often it does: docs/statistics.md)"
+    correction = (
+        f"verdicts have no correction for multiple comparisons; '{ALL_ROWS}' covers all {row_count} rows of the table "
+        "at once (how often: docs/statistics.md)"
         if row_count
-        else "none corrected for the others"
+        else "no correction for multiple comparisons"
     )
-    comparisons = (
-        f"{quantity(result.comparisons, 'comparison')} with random {'is' if result.comparisons == 1 else 'are'} made"
-    )
-    return f"Intervals: {method}. {comparisons}, {corrected}."
+    return f"Intervals: {method}. {quantity(result.comparisons, 'comparison')} with random; {correction}."
 
 
 def closing_sentences(every_row: Sequence[Row]) -> list[str]:

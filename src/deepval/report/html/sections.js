@@ -79,7 +79,7 @@ function sentence(view, row) {
   return h("p", {}, name, row.stale ? ` at ${at}: ` : words[row.verdict] || ` at ${at}: `, gains, difference, otherOpinion(row), ".");
 }
 
-// Where the all-cheap loss is no measure, the difference is told in units of the loss.
+// Without a usable all-cheap loss, the difference is in units of the loss.
 function lossDifference(row) {
   if (!known(row.versus_random_loss)) return "";
   const bounds = row.stale ? "" : span(row.versus_random_loss_lo, row.versus_random_loss_hi, (v) => number(v));
@@ -138,14 +138,14 @@ function hero(cell, view, state) {
     rest.length ? h("details", { class: "more" }, h("summary", {}, `${count(rest.length)} more that cannot be told apart from random`), verdicts(rest)) : null,
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
     onLadder(rows) ? h("p", { class: "note" }, "Scores per mode are compared with random-ladder, the best mixture of modes that looks at no input, and their nDG divides by oracle-ladder; plain scores with random, by oracle.") : null,
-    h("p", { class: "note" }, `${view.comparisons} comparisons with random are made, ${view.rows.some((row) => known(row.versus_random_loss_simultaneous_lo)) ? "verdicts not corrected for the others; the table has intervals for all rows at once" : "none corrected for the others"}. Brackets are 95 % intervals over units${drawsWords(view)}.${weakWords(rows)}`));
+    h("p", { class: "note" }, `${view.comparisons} comparisons with random; ${view.rows.some((row) => known(row.versus_random_loss_simultaneous_lo)) ? "verdicts have no correction for multiple comparisons; the table has intervals for all rows at once" : "no correction for multiple comparisons"}. Brackets are 95 % intervals over units${drawsWords(view)}.${weakWords(rows)}`));
 }
 
 function weakWords(rows) {
   if (!rows.length || rows[0].stale) return "";
   const said = [];
-  if (rows.some((row) => weakness(row).startsWith(" on few units"))) said.push("On few units: the value to gain is spread as over fewer than 3 units, where such intervals held the truth in 61 % of simulated samples.");
-  if (rows.some((row) => known(row.rests_on))) said.push("Rests on: without that unit the verdict is another.");
+  if (rows.some((row) => weakness(row).startsWith(" on few units"))) said.push("On few units: the possible gain comes from fewer than 3 units, where such intervals covered the truth in 61 % of simulated samples.");
+  if (rows.some((row) => known(row.rests_on))) said.push("Rests on: without that unit the verdict changes.");
   if (rows.some((row) => row.second_verdict && row.second_verdict !== row.verdict)) said.push("Second opinion: wider intervals for few or unequal units.");
   return said.map((text) => ` ${text}`).join("");
 }
@@ -173,7 +173,7 @@ function overview(cells, state, choose) {
 }
 
 function byInput({ inputs, concentration: { half_inputs: few, half_inputs_share: part } }) {
-  return known(few) ? `, and ${count(few)} of ${count(inputs)} inputs ${few === 1 ? "holds" : "hold"} ${percent(part)}` : "";
+  return known(few) ? `, and ${count(few)} of ${count(inputs)} inputs ${few === 1 ? "has" : "have"} ${percent(part)}` : "";
 }
 
 function signs(cell, view) {
@@ -195,9 +195,9 @@ function signs(cell, view) {
       fact("harm ratio", ratio === null ? h("span", { class: "undefined" }, "undefined") : number(ratio, 3), ratio === null ? "nothing is helped" : `${number(ratio, 2)} lost for every 1 gained`),
       fact("harm rate", setting.harm_rate === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.harm_rate), setting.harm_rate === null ? "no input is affected" : "of the affected inputs"),
       fact("escalate everything", setting.all_full_share === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.all_full_share), beyond(setting.all_full_share) ? `of the all-cheap loss removed, which is almost zero: ${Number((setting.all_full_share * setting.cheap_loss).toPrecision(3))} in units of the loss` : "of the all-cheap loss removed"),
-      view.stale ? null : fact(`oracle at ${share(best.alpha)}`, best.oracle_share === null ? h("span", { class: "undefined" }, "undefined") : percent(best.oracle_share), best.budget_binds ? "the budget binds" : "the budget is slack"),
+      view.stale ? null : fact(`oracle at ${share(best.alpha)}`, best.oracle_share === null ? h("span", { class: "undefined" }, "undefined") : percent(best.oracle_share), `${best.budget_binds ? "more than" : "at most"} ${share(best.alpha)} of the inputs are worth escalating`),
       fact("all-cheap loss", count(Number(setting.cheap_loss.toPrecision(5))), `of ${count(setting.inputs)} inputs`)),
-    setting.concentration.top_unit === null || view.stale ? null : h("p", { class: "note" }, `The value to gain is spread as over ${number(setting.concentration.effective_units, 1)} units; ${setting.concentration.top_unit} holds ${percent(setting.concentration.top_share)} of it${byInput(setting)}.`));
+    setting.concentration.top_unit === null || view.stale ? null : h("p", { class: "note" }, `The possible gain comes from about ${number(setting.concentration.effective_units, 1)} units; the largest (unit ${setting.concentration.top_unit}) has ${percent(setting.concentration.top_share)} of it${byInput(setting)}.`));
 }
 
 function differences(cell, view, state) {
@@ -251,13 +251,13 @@ function benefitAndHarm(cell, view, state) {
     },
   });
   const table = behind("Benefit and harm", ["allocator", "benefit", "harm", "gain"], rows.map((row) => [row.name, percent(per(row, row.benefit), 2), percent(per(row, row.harm), 2), percent(per(row, row.gain), 2)]));
-  return block("harm", "What is gained, and what it costs in harm", "Benefit is the value of the helped inputs that are escalated, harm that of the harmed ones. The dark tick is the difference: the gain.", chart(draw, table, () => legendOf([["benefit", "var(--helped)"], ["harm", "var(--harmed)"], ["gain", "var(--ink)"]])));
+  return block("harm", "Benefit and harm", "Benefit is the value of the helped inputs that are escalated, harm that of the harmed ones. The dark tick is the difference: the gain.", chart(draw, table, () => legendOf([["benefit", "var(--helped)"], ["harm", "var(--harmed)"], ["gain", "var(--ink)"]])));
 }
 
 function charged(cell, view) {
   const measured = [...new Map(view.rows.filter((row) => row.kind !== "selection").map((row) => [budgetKey(row), row])).values()];
-  const lead = "An allocator is charged its own cost: what it spends on looking it cannot spend on escalating. Open: the same share without the charge; filled: charged.";
-  if (!measured.length) return block("charged", "Free against charged", lead, absent("no budget in time, energy or money was judged; give ", code("--costs costs.toml"), "."));
+  const lead = "An allocator pays for its own computation from the same budget, so fewer inputs can be escalated. Open: gain at the same share without its cost; filled: with its cost.";
+  if (!measured.length) return block("charged", "With and without its own cost", lead, absent("no time, energy or money budget was judged; use ", code("--costs costs.toml"), "."));
   const parts = measured.map((first) => {
     const rows = own(rowsAt(view, budgetKey(first))).map((row) => ({ ...row, name: row.allocator, free: view.rows.find((other) => other.allocator === row.allocator && other.kind === "selection" && other.alpha === row.alpha) }));
     const freeShare = (row) => (row.free ? row.free.gain_share : null);
@@ -280,14 +280,14 @@ function charged(cell, view) {
     const table = behind(`Free and charged, ${budgetLabel(first)}`, ["allocator", "cost", "free", "charged", "slots", "why"], rows.map((row) => [row.name, known(row.cost) ? row.cost : "undefined", percent(freeShare(row), 2), percent(row.gain_share, 2), known(row.slots) ? row.slots : "undefined", row.reason || ""]));
     return [h("h3", {}, budgetLabel(first)), chart(draw, table)];
   });
-  return block("charged", "Free against charged", lead, parts, breakEven(view));
+  return block("charged", "With and without its own cost", lead, parts, breakEven(view));
 }
 
 function breakEven(view) {
   const gaps = view.gaps.filter((gap) => gap.break_even_set !== null);
   if (!gaps.length) return null;
   const keys = [...new Set(gaps.map(budgetKey))];
-  return [h("h3", {}, "Break-even overhead"), h("p", { class: "lead" }, "Costs per input at which the ranking still reaches what random gains (bars), and what the allocator does cost (dot)."), view.stale ? h("p", { class: "note" }, "Grey: of the result's own weights.") : null,
+  return [h("h3", {}, "Break-even overhead"), h("p", { class: "lead" }, "Bars: costs per input at which the ranking still gains at least as much as random. Dot: the actual cost of the allocator."), view.stale ? h("p", { class: "note" }, "Grey: of the result's own weights.") : null,
     keys.map((key) => {
       const rows = gaps.filter((gap) => budgetKey(gap) === key).map((gap) => ({ ...gap, name: gap.allocator, cost: (view.rows.find((row) => row.allocator === gap.allocator && budgetKey(row) === key) || {}).cost }));
       const domain = [0, domainOf(rows.flatMap((row) => [row.cost, ...row.break_even_set.flat()]))[1]];
@@ -306,8 +306,8 @@ function breakEven(view) {
 
 function gapSplit(cell, view, state) {
   const gaps = bestFirst(cell, state.budget, view.gaps.filter((gap) => budgetKey(gap) === state.budget));
-  const lead = "Between an allocator and the oracle lies value that its own cost takes (overhead), that its ranking misses, and that deciding without hindsight takes (causal).";
-  if (!gaps.some((gap) => gap.gap !== null)) return block("gap", "Where the rest of the value goes", lead, absent(gaps.length ? gaps[0].reason || "no gap at this budget." : "no allocator at this budget."));
+  const lead = "The gap between an allocator and the oracle has three causes: its own cost (overhead), errors of its ranking, and decisions without hindsight (causal).";
+  if (!gaps.some((gap) => gap.gap !== null)) return block("gap", "Why it gains less than the oracle", lead, absent(gaps.length ? gaps[0].reason || "no gap at this budget." : "no allocator at this budget."));
   const loss = view.setting.cheap_loss;
   const per = (value) => (known(value) && loss > 0 ? value / loss : null);
   const parts = [["overhead", "var(--s2)"], ["ranking", "var(--s0)"], ["causal", "var(--s1)"]];
@@ -329,13 +329,13 @@ function gapSplit(cell, view, state) {
   });
   const table = behind("Gap to the oracle", ["allocator", "gap", "overhead", "ranking", "causal"], rows.map((row) => [row.name, percent(per(row.gap), 2), ...parts.map(([name]) => (known(row[name]) ? percent(per(row[name]), 2) : "not measured"))]));
   const causal = rows.some((row) => known(row.causal));
-  return block("gap", "Where the rest of the value goes", lead, chart(draw, table, () => legendOf(parts.filter(([name]) => name !== "causal" || causal))),
-    view.stale ? h("p", { class: "note" }, "The causal part is not made again in the page: run the command.") : causal ? h("p", { class: "note" }, "A negative causal part means that the causal policy escalated less, or other inputs, and was lucky in it.") : absent("the causal part needs calibration units: ", code("--calibrate"), "."));
+  return block("gap", "Why it gains less than the oracle", lead, chart(draw, table, () => legendOf(parts.filter(([name]) => name !== "causal" || causal))),
+    view.stale ? h("p", { class: "note" }, "The page does not compute the causal part again: run the command.") : causal ? h("p", { class: "note" }, "A negative causal part means that the causal policy happened to escalate better inputs than the ranking.") : absent("the causal part needs calibration units: ", code("--calibrate"), "."));
 }
 
 function streamsSection(cell, view, state) {
-  const title = "Deciding as inputs come";
-  const lead = "A vehicle cannot rank a whole drive in hindsight. These policies decide frame by frame, calibrated on other units: their difference with random, and whether they kept the rate that the budget allows.";
+  const title = "Decisions frame by frame";
+  const lead = "A vehicle cannot rank a whole drive in hindsight. These policies decide frame by frame and are calibrated on other units. The chart shows their difference with random, and whether they kept to the rate of the budget.";
   const streams = view.streams.filter((row) => budgetKey(row) === state.budget);
   if (!streams.length) return block("streams", title, lead, absent(view.streams.length ? "no causal policy was judged at this budget." : ["causal policies need calibration units: ", code("--calibrate"), "."]));
   const rows = bestFirst(cell, state.budget, streams).map((row) => ({ ...row, name: `${row.allocator} · ${row.policy}`, stale: Boolean(view.stale) }));
@@ -353,11 +353,11 @@ function streamsSection(cell, view, state) {
   });
   const table = behind(`Causal policies, ${budgetLabel(rows[0])}`, ["allocator", "policy", "rate", "kept", "points", "95 % low", "95 % high", "verdict"], rows.map((row) => [row.allocator, row.policy, percent(row.rate), row.rate_missed === null ? "undefined" : row.rate_missed ? "missed" : "kept", signed(row.versus_random, 2), signed(row.versus_random_lo, 2), signed(row.versus_random_hi, 2), row.verdict || ""]));
   return block("streams", title, lead, chart(draw, table, () => legendOf([["better", "var(--helped)"], ["worse", "var(--harmed)"], ["not told apart", "var(--unsure)"]])),
-    h("p", { class: "note" }, view.stale ? "Grey: of the result's own weights. Run the command for these." : "Open dots missed the rate by more than 5 points: what they gain, they gain with another budget."));
+    h("p", { class: "note" }, view.stale ? "Grey: of the result's own weights. Run the command for these." : "Open dots missed the rate by more than 5 points, so their gain belongs to a different budget."));
 }
 
 function unitsSection(cell, view, state) {
-  const lead = "Which scenes made the gain: each allocator's gain by unit at the headline budget, in units of the loss. A verdict that hangs on one scene is weak.";
+  const lead = "Gain of each allocator by unit at the headline budget, in units of the loss. A verdict that depends on one unit is weak.";
   if (!view.units.length) return block("units", "Unit by unit", lead, absent("there is a single unit, or more than 100."));
   const names = [...Object.keys(view.units[0].gains), "oracle"];
   const value = (unit, name) => { const found = view.units.find((item) => item.unit === unit); return name === "oracle" ? found.oracle_gain : found.gains[name]; };
@@ -374,7 +374,7 @@ function leaveOut(cell, view, state) {
   if (!measured.length) return [h("h3", {}, "Without any one unit"), absent(rows.length && rows[0].reason ? rows[0].reason : "units were not left out in turn.")];
   const domain = domainOf(rows.flatMap((row) => [row.ndg, row.ndg_without_lo, row.ndg_without_hi]));
   const draw = (width) => rowChart(width, rows, {
-    domain, label: "nDG when any one unit is left out", tick: (v) => number(v, 1), axis: "nDG (1 = oracle); bar: range when one unit is left out", valueRoom: 165, restingText: true,
+    domain, label: "nDG when any one unit is left out", tick: (v) => number(v, 1), axis: "normalized decision gain, nDG (1 = oracle); bar: range when one unit is left out", valueRoom: 165, restingText: true,
     valueText: (row) => (known(row.ndg_without_unit) ? `least without ${row.ndg_without_unit}` : ""), note: (row) => (known(row.ndg) ? "" : row.reason || "undefined"),
     mark: (g, row, x, y) => {
       if (known(row.ndg_without_lo)) g.append(bar(x(row.ndg_without_lo), Math.max(x(row.ndg_without_hi), x(row.ndg_without_lo) + 2), y - 5, 10, "var(--even)", { class: row.stale ? "stale" : null }));
@@ -386,7 +386,7 @@ function leaveOut(cell, view, state) {
 
 function tiesSection(cell, view) {
   const rows = own(view.rows).filter((row) => known(row.ties));
-  const lead = "Where many inputs share a score, the tie-break decides what is escalated, not the allocator. Gains here are exact expectations over all ways to break ties; this is how much hangs on them.";
+  const lead = "Where many inputs share a score, the tie-break decides what is escalated, not the allocator. Gains here are exact expectations over all ways to break ties; the chart shows how much depends on them.";
   if (!rows.length) return block("ties", "How much do ties decide?", lead, absent("no plain scores were ranked."));
   const keys = [...new Map(rows.map((row) => [budgetKey(row), row])).values()];
   const names = [...new Set(rows.map((row) => row.allocator))];
@@ -404,7 +404,7 @@ function tablesSection(cell, view) {
   const whole = h("div", { class: "table-tools" },
     h("button", { type: "button", id: "save-all-csv", onclick: () => saveFile(`${cell.name}.csv`, cell.csv, "text/csv") }, "Save every row, unrounded, as CSV"),
     h("button", { type: "button", id: "save-all-latex", onclick: () => saveFile(`${cell.name}.tex`, cell.latex, "text/x-tex") }, "Save all tables as LaTeX"));
-  return block("tables", "All tables", "A name or number in blue is better than random, one with an asterisk worse. Press a heading to sort by it.", cell.tables.map((table, i) => resultTable(cell, table, view, i)), whole,
+  return block("tables", "All tables", "Blue: better than random; asterisk: worse. nDG: normalized decision gain, the share of the oracle's gain. Press a heading to sort by it.", cell.tables.map((table, i) => resultTable(cell, table, view, i)), whole,
     view.stale ? h("p", { class: "note" }, "The files hold the result as it was judged, not the weights chosen above.") : null);
 }
 

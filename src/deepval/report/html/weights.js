@@ -37,11 +37,11 @@ const sameWeights = (one, other) => Object.keys(one).every((name) => one[name] =
 
 function weightsSection(cell, state, changed) {
   const { inputs } = cell.result;
-  const lead = "Actions do not depend on these weights, so every point value on this page can be made again exactly while you move them. Intervals and verdicts turn grey: they need the draws, which the command makes.";
-  const title = "What if the loss weighed things otherwise?";
+  const lead = "Actions do not depend on these weights, so the page computes every point value again while you move a slider. Intervals and verdicts turn grey: they need new draws, which the command below makes.";
+  const title = "Try other loss weights";
   if (!inputs) return block("weights", title, null, absent("the result holds no loss terms; evaluate with ", code("--terms terms.parquet"), "."));
   const fixedNames = Object.keys(inputs.weights).filter((name) => !inputs.free.includes(name));
-  const closed = fixedNames.length ? h("p", { class: "note" }, `The weights of ${listed(fixedNames)} also shape the plan: other weights would be other actions, so they need another cell and have no slider.`) : null;
+  const closed = fixedNames.length ? h("p", { class: "note" }, `The weights of ${listed(fixedNames)} also shape the plan. Other weights would change the actions and need another cell, so they have no slider.`) : null;
   if (!inputs.free.length) return block("weights", title, null, closed);
   const weights = state.weights[cell.name];
   const command = h("pre", { class: "command", id: "command", tabindex: "0" });
@@ -70,11 +70,11 @@ function weightsSection(cell, state, changed) {
   const reset = h("button", { type: "button", id: "reset-weights", onclick: () => { Object.assign(weights, inputs.weights); changed(); } }, "Back to the judged weights");
   const copy = h("button", { type: "button", onclick: () => { if (navigator.clipboard) navigator.clipboard.writeText(command.textContent).catch(() => {}); } }, "Copy");
   const section = block("weights", title, lead, h("div", { class: "sliders" }, controls.map((control) => control.node)), h("div", { class: "row" }, reset), status,
-    h("h3", {}, "The command for these weights"), h("p", { class: "lead" }, "Run in the cell's folder; score files as they lie there."), command, h("div", { class: "row" }, copy), closed);
+    h("h3", {}, "The command for these weights"), h("p", { class: "lead" }, "Run it in the folder of the cell, which has the score files."), command, h("div", { class: "row" }, copy), closed);
   section.refresh = () => {
     controls.forEach((control) => control.show());
     command.textContent = commandOf(cell.result, weights);
-    status.textContent = sameWeights(weights, inputs.weights) ? "These are the weights that the result was judged with: everything on the page is as judged." : "Point values below are made again with these weights. Intervals and verdicts in grey are not.";
+    status.textContent = sameWeights(weights, inputs.weights) ? "These are the weights of the result: everything on the page is as judged." : "Point values use these weights. Intervals and verdicts in grey do not.";
   };
   section.refresh();
   return section;
