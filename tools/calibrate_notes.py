@@ -20,7 +20,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError, InputWarning
 from deepval.judging import notes
 from deepval.judging.notes import Answer, Ranked, Subject, rank_agreement
-from deepval.protocol.gathering import gathered
+from deepval.protocol.cell_builds import find_cells
 from deepval.tables.values import ValueTable
 
 TRACKS = ("kitti-public", "synthetic")
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     options = parser.parse_args()
     warnings.simplefilter("ignore", InputWarning)
-    cells = gathered(TRACKS, data=options.data, work=options.work).cells
+    cells = find_cells(TRACKS, data=options.data, work=options.work).cells
     highest: dict[str, tuple[float, str, str]] = {}
     noted: dict[tuple[str, float], float] = defaultdict(float)
     scores = 0

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from deepval.protocol.keeping import (
+from deepval.protocol.cell_builds import (
     BUILT_BY,  # holds one
     KEPT,  # named by a digest of the code, which every change alters
 )

@@ -35,11 +35,11 @@ from deepval.files.canonical import (
 from deepval.files.writing import lock, read_sealed
 from deepval.perception.reported import cache as detections
 from deepval.planners.neural.training import CHECKPOINT
-from deepval.protocol import judgements, keeping, standings
+from deepval.protocol import standings, submissions
 from deepval.protocol.history import HISTORY, read_history
-from deepval.protocol.keeping import LIST, REFUSED
 from deepval.protocol.leaderboard import SCHEMA as LEADERBOARD
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
+from deepval.protocol.store import LIST, REFUSED
 from deepval.results import SCHEMA as RESULT
 from deepval.results import Result
 from deepval.results.result import samples_path
@@ -49,8 +49,8 @@ LEFT = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
 """Names of temporary files that killed writers leave."""
 SAMPLES = ".samples.npz"
 SEALED = {
-    ".read": (keeping.SCHEMA, keeping.WHAT),
-    ".judged": (judgements.SCHEMA, judgements.WHAT),
+    ".read": (submissions.READINGS_SCHEMA, submissions.READINGS_WHAT),
+    ".judged": (standings.JUDGEMENTS_SCHEMA, standings.JUDGEMENTS_WHAT),
     ".ranked": (standings.SCHEMA, standings.WHAT),
 }
 """Schema and description of the files that a leaderboard stores, by suffix."""

@@ -7,7 +7,7 @@ import pytest
 
 from commands import call
 from deepval.cells import build
-from deepval.protocol import keeping
+from deepval.protocol import cell_builds
 
 WORDS = ("build", "--system", "braking", "--system", "receding-horizon", "--units", "scene-00,scene-01,scene-02")
 
@@ -50,8 +50,7 @@ def test_only_what_depends_on_a_change_is_built_again(tmp_path, parts, monkeypat
     assert len(parts) == 3
     rebuild(tmp_path, "--set", "horizon_s=2")
     assert parts[3:] == [["receding-horizon"]] * 3
-    for module in (keeping, keeping):
-        monkeypatch.setattr(module, "code_digest", lambda name: "another")
+    monkeypatch.setattr(cell_builds, "code_digest", lambda name: "another")
     rebuild(tmp_path)
     assert parts[6:] == [["braking", "receding-horizon"]] * 3
 
@@ -59,7 +58,7 @@ def test_only_what_depends_on_a_change_is_built_again(tmp_path, parts, monkeypat
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"code": 1, "frames": "x"}'])
 def test_a_note_that_says_nothing_is_no_reason_to_leave_a_cell(tmp_path, text):
     rebuild(tmp_path)
-    note = tmp_path / "braking-monocular" / keeping.BUILT_BY
+    note = tmp_path / "braking-monocular" / cell_builds.BUILT_BY
     assert json.loads(note.read_text())["frames"] > 0
     whole = note.read_bytes()
     note.write_text(text)

@@ -25,10 +25,10 @@ from deepval.paper.analyses.seeds import RANDOMIZED
 from deepval.paper.analysis import ANALYSES, analysis
 from deepval.paper.comparing import Figure, laid_beside, published
 from deepval.paper.findings import KnownRows, findings
-from deepval.protocol import keeping as digests
-from deepval.protocol.gathering import gathered, meant
-from deepval.protocol.keeping import REFUSED
+from deepval.protocol import store as digests
+from deepval.protocol.cell_builds import cell_sources, find_cells
 from deepval.protocol.plans import register
+from deepval.protocol.store import REFUSED
 from engine_work import Deadly
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
@@ -334,14 +334,14 @@ def test_analyses_take_specifications_and_say_what_a_track_lacks(whole, specific
 
 def test_a_cell_is_built_once_and_again_where_it_is_damaged(whole, specification):
     _, folder = whole
-    cells = list(gathered([specification], work=folder / "work").cells.values())
+    cells = list(find_cells([specification], work=folder / "work").cells.values())
     built = [(cell.folder / "manifest.json").stat().st_mtime_ns for cell in cells]
     (cells[0].folder / "values.parquet").write_bytes(b"")
-    again = list(gathered([specification], work=folder / "work").cells.values())
+    again = list(find_cells([specification], work=folder / "work").cells.values())
     assert [cell.digest for cell in again] == [cell.digest for cell in cells]
     assert (again[1].folder / "manifest.json").stat().st_mtime_ns == built[1]
     one = cells[0].folder / "manifest.json"
-    assert [cell.id for cell in gathered([one]).cells.values()] == [cells[0].id]
+    assert [cell.id for cell in find_cells([one]).cells.values()] == [cells[0].id]
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path
     path = tmp_path / "wrong.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=r"wrong\.toml") as told:
-        meant([path])
+        cell_sources([path])
     assert sentence in str(told.value)
 
 
@@ -382,9 +382,9 @@ def test_code_is_all_that_a_module_imports():
 
 def test_what_is_no_cell_and_no_track_is_refused():
     with pytest.raises(InputError, match="no such track"):
-        meant(["nowhere"])
+        cell_sources(["nowhere"])
     with pytest.raises(InputError, match="did you mean 'kitti-public'"):
-        meant(["kitti-pubic"])
+        cell_sources(["kitti-pubic"])
 
 
 def test_specifications_list_pairs_and_find_data_elsewhere(tmp_path):

@@ -16,8 +16,7 @@ from deepval.protocol.cards import card_content
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.submission_child import NO_MEMORY, Limits
 from deepval.protocol.submission_files import read_folder
-from deepval.protocol.submission_reader import breakdown, reader
-from deepval.protocol.submissions import check, check_all, wanted
+from deepval.protocol.submissions import breakdown, check, check_all, reader, wanted
 from deepval.protocol.tracks import read_cells
 from lying_parquet import lying_parquet
 from only_where import memory_is_bounded, names_are_bytes

@@ -20,8 +20,8 @@ from deepval.errors import InputError
 from deepval.files.canonical import json_text, sha256
 from deepval.perception.reported import cache
 from deepval.perception.running.decoding import FrameDetections
-from deepval.protocol.keeping import REFUSED, kept
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
+from deepval.protocol.store import REFUSED, store_result
 from deepval.protocol.tracks import read_cells
 from protocol_worlds import noisy, write_cells, write_submission
 from worlds import judge, random_table
@@ -47,7 +47,7 @@ def made(tmp_path_factory):
     cache.bind(home / "detections", {"weights": "x"})
     record = cache.FrameRecord(0, "a.png", "0" * 64, (4, 4), boxes)
     cache.write_unit(home / "detections", "small", unit="u", records=[record])
-    kept(home / "work", "part", {"a": 1}, lambda: {"rows.json": b"[]"})
+    store_result(home / "work", "part", {"a": 1}, lambda: {"rows.json": b"[]"})
     planner = home / "planner"
     planner.mkdir()
     for name in ("weights", "masks"):
@@ -178,9 +178,9 @@ def test_a_ledger_that_was_cut_off_is_reported(ours, cut):
     ],
 )
 def test_a_failure_of_the_machine_that_was_kept_as_a_refusal_is_reported(ours, sentence):
-    kept(ours / "work", "analyses/signs", {"a": 2}, lambda: {REFUSED: b"There must be two cells; found one."})
+    store_result(ours / "work", "analyses/signs", {"a": 2}, lambda: {REFUSED: b"There must be two cells; found one."})
     assert doctor(ours).problems == []
-    kept(ours / "work", "analyses/signs", {"a": 3}, lambda: {REFUSED: sentence.encode()})
+    store_result(ours / "work", "analyses/signs", {"a": 3}, lambda: {REFUSED: sentence.encode()})
     (problem,) = doctor(ours).problems
     assert problem.wrong.startswith("must be the refusal of an analysis; it is a failure of the machine: ")
     assert "deepval reproduce" in problem.run

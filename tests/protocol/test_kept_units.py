@@ -20,7 +20,7 @@ from deepval.errors import UnfinishedError
 from deepval.files.canonical import digest_of
 from deepval.files.writing import lock, npz_arrays, npz_bytes
 from deepval.perception.reported.detection_files import open_detections
-from deepval.protocol.keeping import KEPT, UNITS
+from deepval.protocol.cell_builds import KEPT, UNITS
 from kitti_files import UNITS as SEQUENCES
 from kitti_files import write_kitti
 from street import Street, street

@@ -24,15 +24,13 @@ from deepval.judging.comparison import compare
 from deepval.judging.draws import Draws, child_seeds
 from deepval.judging.over_cells import pool
 from deepval.protocol import integrity
-from deepval.protocol import judgements as judgements_module
 from deepval.protocol import standings as standings_module
 from deepval.protocol.cards import Card
 from deepval.protocol.history import History
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.resolved_pairs import _draw_ranks, _pair_by_pair, resolved
 from deepval.protocol.standings import rank_intervals, standings
-from deepval.protocol.submission_reader import Reader
-from deepval.protocol.submissions import Submission, check
+from deepval.protocol.submissions import Reader, Submission, check
 from deepval.protocol.tracks import read_cells
 from deepval.report.forms import escape_markdown
 from deepval.tables.scores import Scores
@@ -241,8 +239,8 @@ def test_kept_judgements_change_no_byte_and_are_not_made_again(world, tmp_path, 
         before = getattr(where, name)
         monkeypatch.setattr(where, name, lambda *a, **k: (told_to.append(told(*a)), before(*a, **k))[1])
 
-    watched(Reader, "said", lambda _, folder, *rest: folder.name, read)
-    watched(judgements_module, "ranked_samples", lambda _, scores, allowances: scores.name, asked)
+    watched(Reader, "answer", lambda _, folder, *rest: folder.name, read)
+    watched(standings_module, "ranked_samples", lambda _, scores, allowances: scores.name, asked)
     watched(standings_module, "standings_held", list, ranked)
     # Nothing changes: nobody is judged or ranked, and only who was refused is read, to be told why.
     assert made("again", cache) == first == plain

@@ -20,7 +20,7 @@ from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.budgets import LEVELS, RAILS, Selection
 from deepval.paper.analysis import Analysis
-from deepval.protocol.gathering import WORK, gathered
+from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
 from deepval.report.table import Table
@@ -42,12 +42,8 @@ class Cells(OptionGroup):
             "tracks by name, with --data."
         ),
     ]
-    data: Annotated[
-        Path | None, typer.Option("--data", help="For tracks: folder with kitti_tracking, nuscenes and so on.")
-    ] = None
-    work: Annotated[Path, typer.Option("--work", help="For tracks and specifications: folder to build cells in.")] = (
-        WORK
-    )
+    data: options.DataFolder = None
+    work: options.WorkFolder = WORK
     specs: dict[str, CellSpec] = field(default_factory=dict, init=False, repr=False)
 
     def by_path(self) -> dict[str, BuiltCell]:
@@ -67,7 +63,7 @@ class Cells(OptionGroup):
         return {str(path): Result.load(path) for path in saved}, _by_name(self._read(others)) if others else {}
 
     def _read(self, names: Sequence[Path]) -> dict[str, BuiltCell]:
-        collected = gathered(names, data=self.data, work=self.work, watch=watch)
+        collected = find_cells(names, data=self.data, work=self.work, watch=watch)
         self.specs.update(collected.specs)
         reasons: dict[str, list[str]] = {}
         for cell, lines in collected.lacking.items():
@@ -185,9 +181,7 @@ class Shown(OptionGroup):
     json: options.Json = False
 
     def __post_init__(self) -> None:
-        chosen = options.one_of(self.chosen, FORMS, "--format")
-        if self.json and chosen != "json":
-            raise InputError(f"--json prints JSON and --format {chosen} something else: give one of them.")
+        options.format_name(self.form, json=self.json, allowed=FORMS, usual="text")
         if self.out is not None:
             check_writable(self.out)
 

@@ -22,7 +22,7 @@ from deepval.perception.placing import PLACINGS
 from deepval.perception.running.decoding import STYLES
 from deepval.perception.running.onnx_model import PROVIDERS
 from deepval.planners.neural.masks import GET
-from deepval.protocol.keeping import rebuilt, standing
+from deepval.protocol.cell_builds import current_cell, rebuild
 from deepval.report.table import quantity
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners
@@ -95,7 +95,7 @@ def perceive(
     source = _pictures(images, files)
     runs_on = PROVIDERS[options.one_of(provider, tuple(PROVIDERS), "--provider")]
     config = DetectorConfig(style=style, threads=threads, provider=runs_on, batch=batch)
-    with workers.hired() as engine, terminal.step_bar() as step:
+    with workers.start() as engine, terminal.step_bar() as step:
         done = run(
             source,
             out,
@@ -233,7 +233,7 @@ def build(
         {}
         if strict
         else {
-            cell_spec: standing(cell_spec, folder, costs=costs, pictures=pictures)
+            cell_spec: current_cell(cell_spec, folder, costs=costs, pictures=pictures)
             for cell_spec, folder in folders.items()
         }
     )
@@ -243,8 +243,8 @@ def build(
         if current is not None
     }
     missing = [cell_spec for cell_spec in cell_specs if cell_spec not in cells_by_spec]
-    with workers.hired() as engine:
-        cells = rebuilt(
+    with workers.start() as engine:
+        cells = rebuild(
             missing, out, folders.__getitem__, costs=costs, pictures=pictures, strict=strict,
             map_units=engine.map, watch=terminal.watch,
         )  # fmt: skip

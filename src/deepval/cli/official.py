@@ -18,7 +18,7 @@ from deepval.files.canonical import plain
 from deepval.files.writing import check_writable
 from deepval.protocol import leaderboard as boards
 from deepval.protocol import submissions, tracks
-from deepval.protocol.gathering import WORK
+from deepval.protocol.cell_builds import WORK
 from deepval.protocol.integrity import contradictions
 from deepval.protocol.tracks import NAMES, read_cells
 from deepval.report.table import quantity
@@ -115,7 +115,7 @@ def reproduce(
     _check_names(allocators or [], list(RECIPES), "--allocator")
     if plan is not None:
         registered(plan)
-    with workers.hired() as engine:
+    with workers.start() as engine:
         done = run(
             list(names or map(Path, NAMES)),
             work=work,

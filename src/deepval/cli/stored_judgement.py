@@ -43,7 +43,7 @@ def stored_judgement(case: EvaluationData, scores: Mapping[str, Scores]) -> Resu
 
 
 def _file(case: EvaluationData, scores: Mapping[str, Scores]) -> Path:
-    from deepval.protocol.keeping import code_digest, versions
+    from deepval.protocol.store import code_digest, versions
 
     inputs = {
         "code": code_digest(CODE),

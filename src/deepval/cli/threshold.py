@@ -106,7 +106,10 @@ def threshold(
     subject: CalibratedSubject,
     calibrate: Calibration = None,
     alpha: Annotated[
-        float, typer.Option("--alpha", help="Share of the inputs to escalate, in (0, 1].", rich_help_panel=BUDGETS)
+        float,
+        typer.Option(
+            "--alpha", help="Share of the inputs to escalate, in (0, 1].", callback=limits(), rich_help_panel=BUDGETS
+        ),
     ] = 0.2,
     budget: Annotated[
         str,

@@ -35,7 +35,7 @@ from deepval.files.canonical import json_canonical, json_content, plain, sha256
 from deepval.files.writing import npz_arrays
 from deepval.judging.budgets import LEVELS, Latency, Selection
 from deepval.paper.analyses.skipping import skippers
-from deepval.protocol.keeping import code_digest, kept
+from deepval.protocol.store import code_digest, store_result
 from deepval.results import Result
 from deepval.results.result import samples_path
 from deepval.tables.costs import Costs, read_costs
@@ -89,7 +89,7 @@ class SeenCell(BuiltCell):
             np.savez(file, *(FEATURE_SETS[front].rows(sight) for sight in sights))
             return {ROWS: file.getvalue()}
 
-        folder = kept(self.work / "kept", "rows", rests_on, make)
+        folder = store_result(self.work / "kept", "rows", rests_on, make)
         arrays = npz_arrays(reading.content(folder / ROWS))
         found = {sight.view.scene.unit: rows for sight, rows in zip(sights, arrays.values(), strict=True)}
         for rows in found.values():
@@ -216,7 +216,7 @@ class CellAtHand:
                 "recipe": repr(recipe),
                 "training": plain(asdict(training)),
             }
-            folder = kept(self.work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()})
+            folder = store_result(self.work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()})
             return read_allocator(folder / MODEL)
 
         with fits_kept_by(keeper):
@@ -225,7 +225,7 @@ class CellAtHand:
     def kept(self, kind: str, settings: Mapping[str, Any], make: Callable[[], Mapping[str, bytes]]) -> Path:
         """The folder of files that rest on the cell, on these settings and on the code of this module."""
         rests_on = {"cell": self.identity, "code": code_digest(CODE), "settings": dict(settings)}
-        return kept(self.work / "kept", kind, rests_on, make)
+        return store_result(self.work / "kept", kind, rests_on, make)
 
 
 def _recipes(at: CellAtHand) -> tuple[str, ...]:

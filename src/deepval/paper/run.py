@@ -22,8 +22,8 @@ from deepval.files.canonical import digest_of, plain, sha256
 from deepval.paper.analysis import ANALYSES, Analysis, analysis
 from deepval.paper.parts import BOARD, PARTS, SAME, CellAtHand, as_bytes, of_bytes
 from deepval.progress import Watch, unwatched
-from deepval.protocol.gathering import built_cells, meant, place_of, unbuilt
-from deepval.protocol.keeping import LIST, REFUSED, code_digest, is_kept, kept, place
+from deepval.protocol.cell_builds import build_group, cell_folder, cell_sources, outdated
+from deepval.protocol.store import LIST, REFUSED, code_digest, is_stored, result_folder, store_result
 from deepval.tables.costs import costs_bytes
 
 ROWS = "rows.json"
@@ -103,12 +103,12 @@ def run(
         engine: Who works, already entered; this process where None.
         watch: Who is told how far it is.
     """
-    found = meant(names, data=data)
+    found = cell_sources(names, data=data)
     mapped = map if engine is None else engine.map
-    missing = [wanted for wanted in found.wanted if unbuilt(wanted, work)]
+    missing = [wanted for wanted in found.groups if outdated(wanted, work)]
     _all(mapped(_build, [(wanted, work) for wanted in missing]), missing, "building cells", watch)
     at_hand: list[tuple[Path, CellSpec | None]] = [(folder, None) for folder in found.folders]
-    at_hand += [(place_of(spec, work), spec) for wanted in found.wanted for spec in wanted.specs]
+    at_hand += [(cell_folder(spec, work), spec) for wanted in found.groups for spec in wanted.specs]
     cells = _labelled(at_hand, work, costs=costs, recipes=recipes)
     chosen = [analysis(name) for name in ANALYSES if analyses is None or name in analyses]
     idle: dict[str, str] = {}
@@ -139,7 +139,7 @@ def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) ->
 def _build(job: tuple[BuildGroup, Path]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
-        list(built_cells(*job))
+        list(build_group(*job))
 
 
 def _labelled(
@@ -277,7 +277,7 @@ def _root(job: Job) -> tuple[Path, str]:
 
 
 def _place(job: Job) -> Path:
-    return place(*_root(job), _rests_on(job))
+    return result_folder(*_root(job), _rests_on(job))
 
 
 def _analyse(job: Job) -> str | None:
@@ -299,7 +299,7 @@ def _stops(error: InputError) -> bool:
 
 def _is_answered(folder: Path) -> bool:
     """Whether the answer of a job is kept; a failure of the machine, which earlier versions kept, is discarded."""
-    if not is_kept(folder):
+    if not is_stored(folder):
         return False
     if reading.is_file(folder / REFUSED) and reports_machine(reading.text(folder / REFUSED)):
         for name in (LIST, REFUSED):
@@ -310,7 +310,7 @@ def _is_answered(folder: Path) -> bool:
 
 def _kept(job: Job) -> Path:
     """The folder of a job's rows, or of the sentence that says why there are none."""
-    return kept(*_root(job), _rests_on(job), lambda: _made(job))
+    return store_result(*_root(job), _rests_on(job), lambda: _made(job))
 
 
 def _made(job: Job) -> dict[str, bytes]:

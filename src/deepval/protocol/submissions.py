@@ -3,13 +3,21 @@
 Each folder is read by a process of its own (`submission_child`) whose memory, time and output are bounded. That process
 gets the inputs of the cells but no losses, and returns its findings as plain text and numbers; if it crashes, the
 folder is refused. Its answer is not trusted: cards are checked again, and scores must be numbers of the right shape.
+
+The process loads libraries once and forks for every folder. If a folder takes too long, the process and its children
+are killed, and the next folder gets a new process.
 """
 
 import json
+import os
+import select
+import signal
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -18,14 +26,152 @@ from typing import Any
 import numpy as np
 
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import digest_of, json_content
+from deepval.files.writing import sealed_or_none, write_sealed
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cards import Card, card_of
-from deepval.protocol.keeping import KeptReadings
-from deepval.protocol.submission_child import Limits, write_wanted
-from deepval.protocol.submission_files import WantedScores, plain_name
-from deepval.protocol.submission_reader import Reader, reader
+from deepval.protocol.store import code_digest
+from deepval.protocol.submission_child import NO_MEMORY, Limits, write_wanted
+from deepval.protocol.submission_files import WantedScores, file_digests, plain_name
 from deepval.protocol.tracks import TrackedCell
 from deepval.tables.scores import Scores
+
+ALONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "ARROW_IO_THREADS": "1", "MALLOC_ARENA_MAX": "1"}
+ALONE |= {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+"""Fewer threads and memory pools: they reserve address space, which counts against the limit although it is unused."""
+
+
+class Reader:
+    """Reads one folder after another; `cells_file` lists the cells and the inputs that must be scored."""
+
+    def __init__(self, cells_file: Path, name: str = "said") -> None:
+        self._cells_file, self._out = cells_file, cells_file.with_name(name)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def answer(self, folder: Path, limits: Limits, most: int) -> bytes:
+        """The answer of the process that reads a folder, at most `most` bytes."""
+        process = self._process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        request = [str(folder.absolute()), str(self._out), limits.memory_bytes, limits.cpu_s, most]
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+        if not select.select([process.stdout], [], [], limits.wall_s)[0]:
+            self.end()
+            raise InputError(f"must be readable within {limits.wall_s:g} s; reading it takes longer.")
+        answer = process.stdout.readline()
+        if not answer:
+            code = process.wait()
+            self.end()
+            raise InputError(breakdown(code, limits))
+        code = int(answer)
+        try:
+            if code or self._out.stat().st_size > most:
+                raise InputError(breakdown(code, limits))
+            return reading.content(self._out, largest=most)
+        finally:
+            self._out.unlink(missing_ok=True)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "deepval.protocol.submission_child", self._cells_file],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env={**os.environ, **ALONE}, start_new_session=True,
+        )  # fmt: skip
+
+    def end(self) -> None:
+        """Kill the process and its children."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        for pipe in (process.stdin, process.stdout):
+            with suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
+        process.wait()
+        self._out.unlink(missing_ok=True)
+
+
+@contextmanager
+def reader(cells_file: Path, name: str = "said") -> Iterator[Reader]:
+    """A reader whose process is killed when the context ends."""
+    process = Reader(cells_file, name)
+    try:
+        yield process
+    finally:
+        process.end()
+
+
+def breakdown(code: int, limits: Limits) -> str:
+    """The reason why a reader that ended with this exit code gave no answer."""
+    if code == NO_MEMORY:
+        return f"must be readable within {limits.memory_bytes // 2**20:,} MiB of memory; reading it takes more."
+    if -code == getattr(signal, "SIGXCPU", None):
+        return f"must be readable within {limits.cpu_s:,} s of processor time; reading it takes more."
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return f"must be readable; its reader broke off ({how})."
+
+
+READINGS_SCHEMA = "deepval/readings/1"
+READINGS_WHAT = "readings kept by `deepval leaderboard`"
+READINGS_FILE = "submissions.read"
+READS = "deepval.protocol.submission_child"
+
+
+class StoredReadings:
+    """Returns a reader's stored answer for an unchanged folder, or else asks a reader.
+
+    `purpose` is plain data that an answer depends on besides the folder: the cells that are to be scored.
+    """
+
+    def __init__(self, cache: Path, purpose: Any) -> None:
+        self._path, self._inputs = cache / READINGS_FILE, {"code": code_digest(READS), "wanted": purpose}
+        self._stored = _read_answers(self._path)
+        self._current: dict[str, bytes] = {}
+
+    def answer(self, folder: Path, reader: Reader, limits: Limits, most: int) -> bytes:
+        """The reader's answer for a folder, stored or new."""
+        try:
+            files = file_digests(folder)
+        except (InputError, OSError):
+            return reader.answer(folder, limits, most)  # the reader reports the reason
+        key = digest_of(self._inputs | {"files": files})
+        answer = self._stored.get(key)
+        if answer is None:
+            answer = reader.answer(folder, limits, most)
+        # The folder may have changed while it was read: store an answer only if it is of the hashed files.
+        if _files_of(answer) == files:
+            self._current[key] = answer
+        return answer
+
+    def write(self) -> None:
+        """Write the answers for the folders of this run; answers for other folders are dropped."""
+        if self._current.keys() != self._stored.keys():
+            lengths = {key: len(answer) for key, answer in sorted(self._current.items())}
+            write_sealed(self._path, READINGS_SCHEMA, lengths, [self._current[key] for key in lengths])
+
+
+def _read_answers(path: Path) -> dict[str, bytes]:
+    """The stored answers by key; empty where the file is missing or damaged."""
+    lengths, content = sealed_or_none(path, READINGS_SCHEMA, READINGS_WHAT) or ({}, b"")
+    answers, begin = {}, 0
+    for key, length in lengths.items():
+        answers[key] = content[begin : begin + length]
+        begin += length
+    return answers
+
+
+def _files_of(answer: bytes) -> Mapping[str, str] | None:
+    """The file hashes in a reader's answer; None where the answer has none."""
+    try:
+        return json_content(answer.partition(b"\n")[0], "what a reader said")["files"]
+    except (InputError, TypeError, KeyError):
+        return None
+
 
 AT_ONCE = 2
 """Number of folders that are read at the same time."""
@@ -77,7 +223,7 @@ def check_all(
 ) -> list[Checked]:
     """The same for many folders, in their order; with a cache, unchanged folders are not read again."""
     scored_cells = wanted(cells)
-    stored = None if cache is None else KeptReadings(cache, [[c.name, c.digest, c.profile] for c in cells.values()])
+    stored = None if cache is None else StoredReadings(cache, [[c.name, c.digest, c.profile] for c in cells.values()])
     with tempfile.TemporaryDirectory(prefix="deepval-") as home:
         path = Path(home) / "wanted.npz"
         write_wanted(path, scored_cells)
@@ -114,7 +260,7 @@ def _check_folder(
     cells: Mapping[str, WantedScores],
     reader: Reader,
     limits: Limits,
-    stored: KeptReadings | None = None,
+    stored: StoredReadings | None = None,
 ) -> Checked:
     name = plain_name(folder.name)
     most = LARGEST_HEAD + sum(8 * len(cell.scored) * len(cell.table.modes) for cell in cells.values())
@@ -125,12 +271,12 @@ def _check_folder(
     try:
         return _parsed(name, answer, cells)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return Checked(name, None, ("must be readable; its reader says what no reader says.",))
+        return Checked(name, None, ("must be readable; the answer of its reader is malformed.",))
 
 
-def _answer(folder: Path, reader: Reader, limits: Limits, most: int, stored: KeptReadings | None) -> bytes:
+def _answer(folder: Path, reader: Reader, limits: Limits, most: int, stored: StoredReadings | None) -> bytes:
     """The reader's answer for a folder, from the cache where there is one."""
-    return reader.said(folder, limits, most) if stored is None else stored.answer(folder, reader, limits, most)
+    return reader.answer(folder, limits, most) if stored is None else stored.answer(folder, reader, limits, most)
 
 
 def _parsed(name: str, answer: bytes, cells: Mapping[str, WantedScores]) -> Checked:

@@ -192,7 +192,7 @@ def _id(number: Any) -> str:
     raise InputError(f"numbers of lanes and lane groups must be whole; found {number!r}.")
 
 
-def joined(drives: Sequence[tuple[Scene, Truth]]) -> tuple[Scene, Truth]:
+def join_drives(drives: Sequence[tuple[Scene, Truth]]) -> tuple[Scene, Truth]:
     """One unit of drives that share camera, map and vehicle; tracks of different drives get different numbers."""
     if not drives:
         raise InputError("a unit must be joined from one drive or more; found none.")

@@ -281,7 +281,7 @@ STEPS: dict[str, Callable[[Machine, Any], Any]] = {
 }
 
 
-def unpickled(content: bytes) -> Any:
+def unpickle(content: bytes) -> Any:
     """The value of a pickle of plain containers, numbers, text and NumPy arrays; raises for others and runs nothing."""
     machine = Machine()
     try:
@@ -299,9 +299,9 @@ def unpickled(content: bytes) -> Any:
 
 
 def read_pickle(path: Path) -> Any:
-    """The value of a pickle file, by `unpickled`."""
+    """The value of a pickle file, by `unpickle`."""
     content = reading.content(path, "a pickle", largest=MOST_BYTES)
     try:
-        return unpickled(content)
+        return unpickle(content)
     except InputError as error:
         raise InputError(f"{path}: must be a pickle of plain containers and NumPy arrays; {error}.") from error

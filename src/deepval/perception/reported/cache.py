@@ -198,7 +198,7 @@ def read_mode(cache: Path, mode: str) -> CachedMode:
 
 
 @contextmanager
-def locked(cache: Path) -> Iterator[None]:
+def lock(cache: Path) -> Iterator[None]:
     """Keep a second run out of the same cache; the lock is released with the process, however it ends."""
     try:
         cache.mkdir(parents=True, exist_ok=True)

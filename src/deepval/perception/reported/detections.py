@@ -62,7 +62,7 @@ class Detections:
         return self.status == DONE
 
     @property
-    def boxed(self) -> bool:
+    def has_boxes(self) -> bool:
         """Whether every detection has an image box."""
         return not np.isnan(self.box_px).any()
 
@@ -128,7 +128,7 @@ class Calibration:
     probability: Float[np.ndarray, "knot"]
 
 
-def calibrated(detections: Detections, calibration: Calibration) -> Detections:
+def calibrate(detections: Detections, calibration: Calibration) -> Detections:
     """The detections with raw scores turned into probabilities."""
     return replace(detections, score=np.interp(detections.score, calibration.raw, calibration.probability))
 
@@ -219,7 +219,7 @@ class Covered(NamedTuple):
     high: float
 
 
-def covered(detections: Detections) -> Covered:
+def coverage(detections: Detections) -> Covered:
     """The coverage of one unit by a mode."""
     status, scores = detections.status, detections.score
     return Covered(

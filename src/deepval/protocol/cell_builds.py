@@ -1,0 +1,359 @@
+"""Names of folders, specification files and tracks -> built cells, and why other cells cannot be built here.
+
+Cells of specifications and tracks are built in a work folder, one folder per cell id. They are reused as long as their
+files are unaltered and the code that builds cells is the same. The parts of each unit are stored, so that a build that
+was stopped continues, and a build after a change works on changed units only.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from deepval.cells.build import Cell, built
+from deepval.cells.folder import BuiltCell, read_cell, write
+from deepval.cells.sources import BuildGroup, ModeFile, from_files, is_specification, read_specification, synthetic
+from deepval.cells.spec import CellSpec, Material, specs
+from deepval.cells.stored_parts import Arrays, PartStore, slots
+from deepval.cells.view_files import PICTURES
+from deepval.datasets.kitti import Kitti
+from deepval.datasets.synthetic import WorldSettings
+from deepval.engines import Map
+from deepval.errors import InputError, UnfinishedError, suggestion
+from deepval.files import reading
+from deepval.files.canonical import MANIFEST, digest_of, json_text, plain, read_json, read_manifest, sha256
+from deepval.files.writing import check_writable, lock, npz_arrays, npz_bytes, write_atomically
+from deepval.progress import Watch, unwatched
+from deepval.protocol.store import code_digest, contents, result_folder, store_result
+from deepval.protocol.tracks import KITTI, NAMES, Track, TrackCell, read_track
+from deepval.tables.costs import costs_bytes
+
+CODE = "deepval.cells.build"
+KEPT, UNITS, PART = "kept", "units", "part.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class UnitStore(PartStore):
+    """Stores the parts of cells in a folder.
+
+    Attributes:
+        root: The folder that cells are built in.
+        used: Names of the folders of the requested parts, by slot.
+        written: Folders of the parts that were written.
+    """
+
+    root: Path
+    used: dict[str, set[str]] = field(default_factory=dict)
+    written: list[Path] = field(default_factory=list)
+
+    def found(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
+        """The stored arrays; None where they are missing or altered."""
+        folder = result_folder(*self._at(slot), _part_key(rests_on))
+        self.used.setdefault(slot, set()).add(folder.name)
+        stored = contents(folder)
+        return None if stored is None else npz_arrays(stored[PART])
+
+    def keep(self, slot: str, rests_on: Mapping[str, Any], arrays: Arrays) -> None:
+        """Store arrays."""
+        key = _part_key(rests_on)
+        self.written.append(result_folder(*self._at(slot), key))
+        store_result(*self._at(slot), key, lambda: {PART: npz_bytes(arrays)})
+
+    def _at(self, slot: str) -> tuple[Path, str]:
+        return self.root / KEPT, f"{UNITS}/{slot}"
+
+    def sweep(self) -> None:
+        """Remove the parts that no cell uses any more."""
+        current_slots = _current_slots(self.root)
+        for slot in reading.entries(self.root / KEPT / UNITS):
+            if slot.name in self.used:
+                obsolete = [part for part in reading.entries(slot) if part.name not in self.used[slot.name]]
+            else:
+                obsolete = [] if slot.name in current_slots else [slot]
+            for part in obsolete:
+                rmtree(part, ignore_errors=True)
+
+    def forget(self) -> None:
+        """Remove the parts that this run wrote."""
+        for part in self.written:
+            rmtree(part, ignore_errors=True)
+            with suppress(OSError):  # the folder may contain other parts
+                part.parent.rmdir()
+
+
+@contextmanager
+def unit_store(root: Path) -> Iterator[UnitStore]:
+    """Stores per-unit parts of the cells that are built in a folder; removes unused parts when all cells are built.
+
+    A refused build leaves nothing behind. A build that was stopped otherwise continues from the stored parts.
+    """
+    store, folder = UnitStore(root), root / KEPT / UNITS
+    new = [parent for parent in (folder, *folder.parents) if not reading.exists(parent)]
+    with lock(folder):
+        try:
+            yield store
+        except UnfinishedError:
+            raise
+        except InputError:
+            store.forget()
+            for parent in new:
+                with suppress(OSError):  # the files of other processes stay
+                    parent.rmdir()
+            raise
+    # If another process builds in this folder, the one that finishes last removes unused parts.
+    with suppress(InputError), lock(folder, "busy"):
+        store.sweep()
+
+
+def _part_key(rests_on: Mapping[str, Any]) -> dict[str, Any]:
+    """The key of a part: its kind, its unit and one hash of all its inputs, so that its file list stays short."""
+    label = {name: rests_on.get(name) for name in ("part", "unit")}
+    return {**label, "sha256": digest_of({**rests_on, "code": code_digest(CODE)})}
+
+
+def _current_slots(root: Path) -> set[str]:
+    """The slots of all cells in a folder and in its subfolder `cells`."""
+    slot_names: set[str] = set()
+    for path in (path for pattern in ("*", "cells/*") for path in reading.find(root, f"{pattern}/{MANIFEST}")):
+        with suppress(InputError, KeyError, TypeError):
+            slot_names.update(slots(read_manifest(path.parent).definition))
+    return slot_names
+
+
+BUILT_BY = "built-by.json"
+"""File beside a cell: digest of the code that built it; number of frames on which its cheapest and fullest mode ran."""
+BUILDER = "deepval.cells.folder"
+
+
+@dataclass(frozen=True)
+class CurrentCell:
+    """A cell in a folder that is up to date.
+
+    Attributes:
+        cell: The cell.
+        frames: Number of frames on which both its cheapest and its fullest mode ran.
+    """
+
+    cell: BuiltCell
+    frames: int
+
+
+def rebuild(
+    missing: Sequence[CellSpec],
+    root: Path,
+    folder_of: Callable[[CellSpec], Path],
+    *,
+    costs: Path | None,
+    pictures: bool = False,
+    strict: bool = False,
+    map_units: Map = map,
+    watch: Watch = unwatched,
+) -> Iterator[Cell]:
+    """Builds and writes cells that are not up to date; the stored parts of unchanged units are reused.
+
+    Args:
+        missing: Cells to build; they share a data set and modes.
+        root: The folder in which they are built and the parts of units are stored.
+        folder_of: Returns the folder of a cell.
+        costs: Costs to put into each cell.
+        pictures: Whether to store thumbnails. Changes of images are not detected, so every unit is then read again.
+        strict: Whether a unit in which a mode reports nothing is an error.
+        map_units: How units are mapped.
+        watch: Reports progress.
+    """
+    with nullcontext() if pictures else unit_store(root) as store:
+        for cell in built(missing, strict=strict, map_units=map_units, watch=watch, store=store):
+            folder = folder_of(cell.spec)
+            write(cell, folder, costs=costs, pictures=pictures)
+            note_builder(cell, folder)
+            yield cell
+
+
+def note_builder(cell: Cell, folder: Path) -> None:
+    """Write the file beside a cell that decides whether the cell is up to date."""
+    content = {"code": code_digest(BUILDER), "frames": len(cell.shared.inputs)}
+    write_atomically(folder / BUILT_BY, json_text(content, sort_keys=True))
+
+
+def current_cell(spec: CellSpec, folder: Path, *, costs: Path | None, pictures: bool = False) -> CurrentCell | None:
+    """The cell in a folder if it is the specified one, unaltered, with these costs, built by this code; else None."""
+    try:
+        content = read_json(folder / BUILT_BY)
+        code, frames = str(content["code"]), int(content["frames"])
+        cell = read_cell(folder)
+    except (InputError, KeyError, TypeError, ValueError):
+        return None
+    files, costs_digest = cell.manifest.files, None if costs is None else sha256(costs_bytes(costs))
+    same = (
+        code == code_digest(BUILDER)
+        and digest_of(cell.definition) == digest_of(plain(spec.definition))
+        and files.get("costs.toml") == costs_digest
+        and any(name.startswith(f"{PICTURES}/") for name in files) == pictures
+    )
+    return CurrentCell(cell, frames) if same else None
+
+
+WORK = Path("deepval-work")
+"""Default folder in which cells are built."""
+
+
+@dataclass(frozen=True)
+class FoundCells:
+    """Cells that are available for judging.
+
+    Attributes:
+        cells: Built cells by the path of their folder, which may lie in the work folder.
+        specs: Specifications, with their data, of the cells that were built from one; by the same paths.
+        lacking: What this machine or version lacks to build a track's cell, as sentences by the cell's id.
+    """
+
+    cells: Mapping[str, BuiltCell] = field(default_factory=dict)
+    specs: Mapping[str, CellSpec] = field(default_factory=dict)
+    lacking: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CellSources:
+    """The cells that names refer to, before any is built.
+
+    Attributes:
+        folders: Folders of cells that are built.
+        groups: Groups of cells to build.
+        lacking: What this machine or version lacks to build a track's cell, as sentences by the cell's id.
+    """
+
+    folders: tuple[Path, ...]
+    groups: tuple[BuildGroup, ...]
+    lacking: Mapping[str, tuple[str, ...]]
+
+
+def find_cells(
+    names: Sequence[str | Path], *, data: Path | None = None, work: Path = WORK, watch: Watch = unwatched
+) -> FoundCells:
+    """The named cells; those of specifications and tracks are built in the work folder.
+
+    Args:
+        names: Cell folders, folders of cell folders, specification files, a cell's manifest, or names of tracks.
+        data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
+        work: Folder to build in.
+        watch: Reports progress.
+    """
+    sources = cell_sources(names, data=data)
+    cells = {str(folder): read_cell(folder) for folder in sources.folders}
+    cell_specs: dict[str, CellSpec] = {}
+    for group in sources.groups:
+        for spec, cell in build_group(group, work, watch=watch):
+            cells[str(cell.folder)], cell_specs[str(cell.folder)] = cell, spec
+    return FoundCells(cells, cell_specs, sources.lacking)
+
+
+def cell_sources(names: Sequence[str | Path], *, data: Path | None = None) -> CellSources:
+    """The cells that names refer to; an error where a name does not exist or a cell appears twice."""
+    folders: list[Path] = []
+    to_build: list[BuildGroup] = []
+    lacking: dict[str, tuple[str, ...]] = {}
+    for name in map(str, names):
+        path = Path(name)
+        if path.name == MANIFEST and reading.is_file(path) and not is_specification(path):
+            folders.append(path.parent)
+        elif is_specification(path):
+            to_build += read_specification(path, data)
+        elif name in NAMES and not reading.exists(path):
+            cells, missing = track_cells(read_track(name), data)
+            to_build += cells
+            lacking |= missing
+        elif reading.exists(path):
+            folders += _cells_in(path)
+        else:
+            raise InputError(
+                f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json) or a track "
+                f"({', '.join(NAMES)}); there is no such file, and no such track{suggestion(name, NAMES)}"
+            )
+    _refuse_repeated([str(reading.resolve(folder)) for folder in folders])
+    _refuse_repeated([spec.id for group in to_build for spec in group.specs])
+    return CellSources(tuple(folders), tuple(to_build), lacking)
+
+
+def _refuse_repeated(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        raise InputError("Cells must be different folders; one is named twice.")
+
+
+def _cells_in(folder: Path) -> list[Path]:
+    if reading.exists(folder / MANIFEST):
+        return [folder]
+    inner = sorted(
+        path.parent for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}") for path in reading.find(folder, pattern)
+    )
+    return inner or [folder]
+
+
+def track_cells(track: Track, data: Path | None) -> tuple[list[BuildGroup], dict[str, tuple[str, ...]]]:
+    """A track's cells that can be built here, grouped by pair of modes; and what the other cells lack."""
+    pairs: dict[str, list[TrackCell]] = {}
+    lacking = {}
+    for cell in track.cells:
+        missing = cell.missing(data)
+        if missing:
+            lacking[cell.id] = tuple(missing)
+        else:
+            kind = (cell.definition["modes"], cell.definition["dataset"], cell.definition["costs"])
+            pairs.setdefault(json.dumps(kind, sort_keys=True), []).append(cell)
+    return [_pair_to_build(cells, data) for cells in pairs.values()], lacking
+
+
+def _pair_to_build(cells: Sequence[TrackCell], data: Path | None) -> BuildGroup:
+    """Specifications of cells that share a pair of modes; an error where one differs from the track's definition."""
+    material = _material(cells[0], data)
+    cell_specs = []
+    for cell in cells:
+        expected = cell.spec
+        (spec,) = specs(material, geometries=[expected.geometry], systems=[expected.system])
+        differences = expected.differences(spec)
+        if differences:
+            raise InputError(f"{cell.id}: the built cell must be the track's; {differences[0]}.")
+        cell_specs.append(spec)
+    costs = cells[0].definition["costs"]
+    return BuildGroup(tuple(cell_specs), Path(costs["profile"]) if costs else None)
+
+
+def _material(cell: TrackCell, data: Path | None) -> Material:
+    d = cell.definition
+    if d["dataset"]["name"] == "synthetic":
+        size = {name: d["dataset"]["settings"][name] for name in ("scenes", "frames")}
+        limits = {name: mode["threshold"] for name, mode in d["modes"].items()}
+        return synthetic(d["cheap_first"], seed=d["dataset"]["seed"], settings=WorldSettings(**size), threshold=limits)
+    if d["dataset"]["name"] != "kitti" or data is None:
+        raise InputError(f"{cell.id}: this version cannot build the cell from files of a track.")
+    root = data / KITTI
+    files = []
+    for name in d["cheap_first"]:
+        mode = d["modes"][name]
+        classes = tuple(mode["classes"]) if mode.get("classes") else None
+        path = root / "detections" / mode["source"]
+        files.append(ModeFile(name, path, mode.get("threshold"), mode["scores"], classes))
+    return from_files(Kitti(root), files)
+
+
+def build_group(group: BuildGroup, work: Path, *, watch: Watch = unwatched) -> Iterator[tuple[CellSpec, BuiltCell]]:
+    """The specified cells in the work folder; missing, altered or outdated ones are built first."""
+    missing = outdated(group, work)
+    if missing:
+        check_writable(work, folder=True)
+        for _ in rebuild(missing, work, lambda spec: cell_folder(spec, work), costs=group.costs, watch=watch):
+            pass
+    for spec in group.specs:
+        yield spec, read_cell(cell_folder(spec, work))
+
+
+def cell_folder(spec: CellSpec, work: Path) -> Path:
+    """The folder in which a specified cell is built."""
+    return work / "cells" / spec.id
+
+
+def outdated(group: BuildGroup, work: Path) -> list[CellSpec]:
+    """The cells that are missing from the work folder, altered, or built by other code."""
+    return [spec for spec in group.specs if current_cell(spec, cell_folder(spec, work), costs=group.costs) is None]
