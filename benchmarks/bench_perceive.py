@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from figures import Figure, finish
 
-from deepval.perception.running.detector import Detector, decoded_image, inferred, load_detector, prepared
+from deepval.perception.running.detector import Detector, decode_image, infer, load_detector, prepare
 from deepval.perception.running.image_units import Units, units_in_folder
 from deepval.perception.running.perceive import perceive
 
@@ -56,10 +56,10 @@ def tiny_case(folder: Path) -> tuple[Path, Units]:
 def compared(weights: Path, units: Units, *, turns: int) -> list[Figure]:
     """Wall and CPU time of both at each resolution."""
     detector = load_detector(weights)
-    images = [decoded_image(path.read_bytes()) for frames in units.values() for _, path in frames]
+    images = [decode_image(path.read_bytes()) for frames in units.values() for _, path in frames]
     figures = []
     for size, limit in LIMITS.items():
-        tensors = [prepared(detector, image, size=size).tensor for image in images]
+        tensors = [prepare(detector, image, size=size).tensor for image in images]
         one_turn(detector, tensors, units, weights, size)  # loads the session of `perceive`, and warms both
         taken_s = np.array([one_turn(detector, tensors, units, weights, size) for _ in range(turns)])
         ratios = np.median(taken_s[:, 2:] / taken_s[:, :2], axis=0).tolist()
@@ -82,7 +82,7 @@ def one_turn(detector: Detector, tensors: list[Any], units: Units, weights: Path
     """Wall and CPU seconds of ONNX Runtime alone, then of `perceive`, over all pictures."""
     start, start_cpu = time.perf_counter(), time.process_time()
     for tensor in tensors:
-        inferred(detector, tensor)
+        infer(detector, tensor)
     middle, middle_cpu = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as folder:
         begin, begin_cpu = time.perf_counter(), time.process_time()

@@ -14,7 +14,7 @@ from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import Detections
 from deepval.perception.simulated.profile import read_profile
-from deepval.perception.simulated.simulation import detected, draw
+from deepval.perception.simulated.simulation import detections_at, draw
 from detector_profile.check import agreement, goodness, goodness_lines
 from detector_profile.fit import fit_profile, streets, write_profile
 from detector_profile.outcomes import Specimen
@@ -94,7 +94,9 @@ def agreement_lines(root: Path) -> list[str]:
     lines = []
     for cheap in (320, 384, 512):
         measured = agreement(unlabelled(root, cheap), unlabelled(root, 640), size=cheap)
-        simulated = agreement([detected(d, cheap) for d in drawn], [detected(d, 640) for d in drawn], size=cheap)
+        simulated = agreement(
+            [detections_at(d, cheap) for d in drawn], [detections_at(d, 640) for d in drawn], size=cheap
+        )
         lines.append(
             f"sure at 640 and seen at {cheap}, by height at {cheap}: unlabelled drives | simulated on {OTHERS}"
         )

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,15 @@ from commands import MODULE, refusal, run, run_process
 from deepval.cells import build as building
 from deepval.cells import folder as folders
 from deepval.cells import sources
+from deepval.cells import unit as parts
+from deepval.cells.spec import specs
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of
+from deepval.perception.reported import ap_swap, losses, matching
 from deepval.systems.braking import Braking
+from evidence_worlds import in_memory
 from shared import shared_data
 
 SMALL = WorldSettings(scenes=5, frames=12)
@@ -154,6 +159,41 @@ def test_costs_of_other_modes_are_refused_before_anything_is_written(material, t
     with pytest.raises(InputError, match="Its modes are small, large"):
         folders.write(cell, out, costs=costs)
     assert not out.exists()
+
+
+@pytest.mark.parametrize("threshold", [None, 0.25])
+def test_a_build_reads_each_unit_once_and_matches_each_report_once(material, monkeypatch, threshold):
+    reads, pairings, matchings = [], [], []
+
+    def counted(function, calls, key):
+        def call(first, *others, **options):
+            calls.append(key(first, *others))
+            return function(first, *others, **options)
+
+        return call
+
+    recording = in_memory(material)
+    cheap, full = recording.modes
+    report = replace(cheap.reader.report, scores="raw")
+    modes = (replace(cheap, reader=replace(cheap.reader, report=report), threshold=threshold), full)
+    source = type(recording.source)
+    monkeypatch.setattr(source, "read_unit", counted(source.read_unit, reads, lambda _, unit: unit))
+    for name, calls in (("match_candidates", pairings), ("matching", matchings)):
+        function = counted(getattr(matching, name), calls, lambda report, _: report.unit)
+        for module in (parts, ap_swap, losses, matching):
+            monkeypatch.setattr(module, name, function, raising=False)
+    requested = specs(
+        replace(recording, modes=modes), geometries=("monocular", "oracle"), systems=("braking", "lateral")
+    )
+    built = list(building.built(requested))
+    assert len(built) == 4
+    assert built[0].shared.calibrations
+    assert built[0].shared.evidence
+    units, train = list(requested[0].units), requested[0].roles.train
+    assert sorted(reads) == units
+    assert sorted(pairings) == sorted(2 * units)
+    # A calibration is fitted on the whole report; with a threshold, losses match a part of it.
+    assert sorted(matchings) == sorted([*2 * units, *([] if threshold is None else train)])
 
 
 def test_a_mode_file_that_is_not_there(tmp_path):

@@ -46,7 +46,7 @@ from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
 from deepval.features.views import CheapMode
 from deepval.files.canonical import digest_of
-from deepval.perception.reported.ap_swap import graded_frames, numbered_on
+from deepval.perception.reported.ap_swap import graded_frames, join_units
 from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
 from deepval.tables.column_files import parquet_columns
 from deepval.targets import ROUTING, TARGETS, RoutingObjective, labels
@@ -551,7 +551,7 @@ def test_evidence_read_back_is_what_each_unit_and_each_role_give_alone():
         units = getattr(cell.split, role)
         inside = np.isin(cell.table.unit_ids[cell.table.unit], units)
         graded = [
-            numbered_on([graded_frames(mode.reader.report[unit], truths[unit]) for unit in units]) for mode in ends
+            join_units([graded_frames(mode.reader.report[unit], truths[unit]) for unit in units]) for mode in ends
         ]
         for objective in ROUTING:
             name, values = objective.column + end, objective.frame_values(*graded)

@@ -14,7 +14,7 @@ from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.placing.reference_geometry import lift_bias, oracle_objects
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
-from deepval.perception.reported.detections import check_coverage, covered, persistent
+from deepval.perception.reported.detections import check_coverage, coverage, persistent
 from deepval.perception.reported.losses import perception_losses
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import outcomes, viability
@@ -119,9 +119,9 @@ def test_lift_bias_near_the_vehicle(kitti, modes, name, median_m):
 
 def test_ciwt_reports_nothing_in_0017_and_two_boxes_without_area(modes):
     with pytest.warns(InputWarning, match="CIWT reports nothing at all in unit 0017"):
-        check_coverage("CIWT", {unit: covered(modes["CIWT"][unit]) for unit in modes["CIWT"].units}, scored=True)
+        check_coverage("CIWT", {unit: coverage(modes["CIWT"][unit]) for unit in modes["CIWT"].units}, scored=True)
     assert modes["CIWT"].dropped["degenerate"] == 2
-    check_coverage("RRC", {unit: covered(modes["RRC"][unit]) for unit in modes["RRC"].units}, scored=True, strict=True)
+    check_coverage("RRC", {unit: coverage(modes["RRC"][unit]) for unit in modes["RRC"].units}, scored=True, strict=True)
 
 
 def test_the_three_step_ladder_is_one_table(kitti, perceived):

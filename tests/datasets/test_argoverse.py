@@ -11,7 +11,7 @@ from deepval.datasets import open_dataset
 from deepval.datasets.logs.argoverse import Argoverse2, differences_mps
 from deepval.datasets.logs.argoverse_tables import middle_m, read_lane_map
 from deepval.errors import InputError
-from deepval.geometry.camera import projected_px
+from deepval.geometry.camera import image_points_px
 from deepval.geometry.vehicle import FUSION
 from shared import shared_data
 
@@ -125,7 +125,7 @@ def test_a_sensor_log(tmp_path):
     # The ground is 0.33 m below the axle, so the car of 1.6 m height stands on it.
     assert log.world_from_ego[3, :3, 3] == pytest.approx([1.5, 0, 20.0])
     assert scene.camera.height_m == pytest.approx(1.73)
-    assert projected_px(scene.camera, np.array([100.0, 0, 1.73])) == pytest.approx([770, 1020])
+    assert image_points_px(scene.camera, np.array([100.0, 0, 1.73])) == pytest.approx([770, 1020])
     assert truth.frame.tolist() == [0, 0, 1, 2, 3]
     assert truth.cls.tolist() == ["Car", "Pedestrian", "Car", "Car", "Car"]
     assert np.isfinite(truth.height_px[0])

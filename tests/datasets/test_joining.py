@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import log_worlds as worlds
 from deepval.datasets.logs.log import holds, route_starts
-from deepval.datasets.logs.nuplan_tables import joined
+from deepval.datasets.logs.nuplan_tables import join_drives
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.world.scene import Lane, LaneMap
@@ -32,7 +32,7 @@ def drive(number, *, steps=46, **more):
 
 def test_drives_in_a_row():
     first, second = drive(0, route=("a", "b", "c")), drive(1, route=("d", "e"), route_starts=np.ones(46, dtype=int))
-    scene, truth = joined([first, second])
+    scene, truth = join_drives([first, second])
     assert scene.frame_ids.tolist() == ["0-0", "0-5", "1-0", "1-5"]
     assert [scene.route_at(frame) for frame in range(4)] == [("a", "b", "c")] * 2 + [("e",)] * 2
     assert truth.objects.track.tolist() == [0, 1, 0, 1, 2, 3, 2, 3]
@@ -48,13 +48,13 @@ def test_drives_in_a_row():
 def test_pictures_of_one_drive_are_enough():
     (scene, truth), other = drive(0), drive(1)
     paths = (Path("a.jpg"), None)
-    assert joined([(replace(scene, image_paths=paths), truth), other])[0].image_paths == (*paths, None, None)
-    assert joined([(scene, truth), other])[0].image_paths == ()
+    assert join_drives([(replace(scene, image_paths=paths), truth), other])[0].image_paths == (*paths, None, None)
+    assert join_drives([(scene, truth), other])[0].image_paths == ()
 
 
 def test_one_drive_stays_what_it_is():
     scene, truth = drive(0)
-    alone, reference = joined([(scene, truth)])
+    alone, reference = join_drives([(scene, truth)])
     assert [alone.route_at(t) for t in range(len(alone))] == [scene.route_at(t) for t in range(len(scene))]
     np.testing.assert_array_equal(reference.objects.track, truth.objects.track)
     np.testing.assert_array_equal(reference.box_px, truth.box_px)
@@ -62,7 +62,7 @@ def test_one_drive_stays_what_it_is():
 
 def test_no_drive_is_no_unit():
     with pytest.raises(InputError, match="one drive or more"):
-        joined([])
+        join_drives([])
 
 
 CORNER = st.tuples(st.integers(-5, 5), st.integers(-5, 5))

@@ -17,7 +17,7 @@ from deepval.geometry.vehicle import ZOE, ground_corners_m
 from deepval.perception.placing.reference_geometry import reference_partners
 from deepval.perception.reported.matching import matching
 from deepval.perception.simulated.profile import read_profile
-from deepval.perception.simulated.simulation import detected, draw
+from deepval.perception.simulated.simulation import detections_at, draw
 from log_worlds import log, standing, track
 
 ANGLE, PLACE = st.floats(-7, 7), st.floats(-1000, 1000)
@@ -145,9 +145,9 @@ def test_what_is_not_in_the_image_is_ignored_not_refused():
 def test_the_profile_reports_nothing_of_what_is_not_in_the_image():
     tracks = [standing(22, 0), standing(-20, 0, key="behind")]
     scene, truth = unit_of(log(tracks))
-    seen = detected(draw(read_profile(), scene, truth=truth, rng=np.random.default_rng(0)), 640)
+    seen = detections_at(draw(read_profile(), scene, truth=truth, rng=np.random.default_rng(0)), 640)
     alone = unit_of(log(tracks[:1]))[1]
-    same = detected(draw(read_profile(), scene, truth=alone, rng=np.random.default_rng(0)), 640)
+    same = detections_at(draw(read_profile(), scene, truth=alone, rng=np.random.default_rng(0)), 640)
     assert np.isfinite(seen.box_px).all()
     assert np.array_equal(seen.box_px, same.box_px)
 

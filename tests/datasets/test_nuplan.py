@@ -14,7 +14,7 @@ from deepval.datasets import open_dataset
 from deepval.datasets.logs.geopackage import UtmZone
 from deepval.datasets.logs.nuplan import NOMINAL, Nuplan, read_drives
 from deepval.datasets.logs.nuplan_tables import map_file, read_lane_map
-from deepval.datasets.logs.unpickling import unpickled
+from deepval.datasets.logs.unpickling import unpickle
 from deepval.errors import InputError
 from deepval.geometry.vehicle import PACIFICA, rotations
 from nuplan_files import LOCATION, LOG, ORIGIN_M, VERSION, token
@@ -183,7 +183,7 @@ def test_the_camera_is_the_one_of_the_log(unit, tmp_path):
 @pytest.mark.parametrize("protocol", range(2, 6))
 def test_camera_measures_of_any_python_are_read(protocol):
     for name, values in {"Translation": [1.5, 0.0, 1], "CameraIntrinsic": [[1.0, 0, 2], [0, 1, 3], [0, 0, 1]]}.items():
-        assert unpickled(files.pickled(name, values, protocol)) == values
+        assert unpickle(files.pickled(name, values, protocol)) == values
 
 
 def test_rotations_are_those_of_scipy():
@@ -357,7 +357,7 @@ def test_half_a_file_is_told(root, share):
 
 def test_a_missing_map_is_told_with_its_place(root):
     (root / GPKG).unlink()
-    with pytest.raises(InputError, match=f"must be at .*{GPKG}, as .*nuplan-maps-v1.0.json says"):
+    with pytest.raises(InputError, match=f"must be at .*{GPKG}, according to .*nuplan-maps-v1.0.json"):
         Nuplan(root).read_unit(LOG)
 
 

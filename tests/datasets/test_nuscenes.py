@@ -16,7 +16,7 @@ from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import specs
 from deepval.datasets.nuscenes import NuScenes, expansion_lane_map, read_expansion
 from deepval.errors import InputError, InputWarning
-from deepval.geometry.camera import projected_px
+from deepval.geometry.camera import image_points_px
 from deepval.perception.placing.reference_geometry import oracle_cuboids
 from deepval.perception.reported.detections import DONE, Detections
 from shared import shared_data
@@ -99,7 +99,7 @@ def test_reference_objects_are_annotations_of_known_classes_with_a_point(made):
 def test_image_boxes_are_the_projected_corners(made):
     scene, truth = made.read_unit("scene-1")
     corners = [[x, y, z] for x in (18.0, 22.0) for y in (-1.0, 1.0) for z in (0.0, 1.6)]
-    pixels = projected_px(scene.camera, np.array(corners))
+    pixels = image_points_px(scene.camera, np.array(corners))
     assert truth.box_px[0] == pytest.approx([*pixels.min(axis=0), *pixels.max(axis=0)])
 
 

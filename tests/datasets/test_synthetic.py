@@ -11,7 +11,7 @@ import pytest
 
 from deepval.datasets import DATASETS, read_dataset
 from deepval.datasets.synthetic import MODES, WorldSettings, make_world, read
-from deepval.datasets.synthetic.bodies import WEATHERS, Look, fill_ellipse, fill_polygon, packed, unpacked
+from deepval.datasets.synthetic.bodies import WEATHERS, Look, fill_ellipse, fill_polygon, pack, unpack
 from deepval.datasets.synthetic.render import Pictures, pictures_of, write_picture
 from deepval.datasets.synthetic.scenes import (
     SceneParts,
@@ -334,7 +334,7 @@ def test_few_rows_are_filled_like_many(monkeypatch):
 
 def test_packing_is_undone_by_unpacking():
     rgb = np.random.default_rng(0).integers(0, 256, (5, 7, 3)).astype(np.uint8)
-    np.testing.assert_array_equal(unpacked(packed(rgb)), rgb)
+    np.testing.assert_array_equal(unpack(pack(rgb)), rgb)
 
 
 def test_pictures_can_be_written_and_found_again(tmp_path):

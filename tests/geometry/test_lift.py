@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from deepval.errors import InputError
-from deepval.geometry.camera import Camera, projected_px, transformed
-from deepval.geometry.classes import HEIGHT_M, LENGTH_M, SUPER_CLASS, looked_up, super_class
+from deepval.geometry.camera import Camera, image_points_px, transform
+from deepval.geometry.classes import HEIGHT_M, LENGTH_M, SUPER_CLASS, lookup, super_class
 from deepval.geometry.lift import LiftSettings, ground_cue, height_cue, lift
 from deepval.perception.placing.monocular import monocular_objects
 from deepval.perception.placing.reference_geometry import lift_bias
@@ -65,19 +65,19 @@ def test_lift_equals_the_slow_twin():
 
 def test_projection_undoes_the_ray_and_hides_what_is_behind():
     view = camera()
-    point = transformed(view.ego_from_cam, np.array([[2.0, 1.0, 10.0], [0.0, 0.0, -1.0]]))
-    pixel = projected_px(view, point)
+    point = transform(view.ego_from_cam, np.array([[2.0, 1.0, 10.0], [0.0, 0.0, -1.0]]))
+    pixel = image_points_px(view, point)
     assert pixel[0].tolist() == pytest.approx([610 + 720 * 0.2, 173 + 720 * 0.1])
     assert np.isnan(pixel[1]).all()
 
 
 def test_classes_have_priors_and_a_super_class():
     assert set(HEIGHT_M) == set(LENGTH_M) == set(SUPER_CLASS)
-    assert looked_up(np.array(["Car", "Bus", "Car"]), LENGTH_M).tolist() == [4.6, 11.2, 4.6]
+    assert lookup(np.array(["Car", "Bus", "Car"]), LENGTH_M).tolist() == [4.6, 11.2, 4.6]
     assert super_class(np.array(["Person_sitting", "Van"])).tolist() == ["person", "vehicle"]
-    assert looked_up(np.array([], dtype=str), LENGTH_M).shape == super_class(np.array([], dtype=str)).shape == (0,)
+    assert lookup(np.array([], dtype=str), LENGTH_M).shape == super_class(np.array([], dtype=str)).shape == (0,)
     with pytest.raises(InputError, match="found cow"):
-        looked_up(np.array(["cow"]), HEIGHT_M)
+        lookup(np.array(["cow"]), HEIGHT_M)
 
 
 def test_a_camera_must_make_sense():

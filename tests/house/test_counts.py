@@ -2,18 +2,16 @@
 
 import ast
 
-import pytest
-
 import measure_house as house
 
 LIMITS = {
-    "modules": 331,
-    "longest import chain": 27,
+    "modules": 321,
+    "longest import chain": 26,
     "import rings": 0,
-    "names of several modules": 19,
-    "short modules without a reason": 17,
-    "long modules": 1,
-    "participles as module names": 10,
+    "names of several modules": 17,
+    "short modules without a reason": 16,
+    "long modules": 0,
+    "participles as module names": 6,
     "found": 184,
     "told": 46,
     "said": 9,
@@ -29,29 +27,31 @@ LIMITS = {
 }
 """Lower a limit when its count falls; never raise one."""
 
-TREES = house.modules()
-GRAPH = {name: house.imports(name, tree, set(TREES)) for name, tree in TREES.items()}
-FACTS = {
-    "modules": list(TREES),
-    "longest import chain": house.longest_chain(GRAPH),
-    "import rings": [" <-> ".join(ring) for ring in house.rings(GRAPH)],
-    "names of several modules": [", ".join(names) for names in house.repeated_stems(TREES).values()],
-    "short modules without a reason": house.short_modules(TREES),
-    "long modules": house.long_modules(TREES),
-    "participles as module names": house.participles(TREES),
-    **house.word_uses(TREES),
-}
-"""What is counted: the modules or functions themselves."""
+
+def counted() -> dict[str, list[str]]:
+    """The modules or functions of every count."""
+    trees = house.modules()
+    graph = {name: house.imports(name, tree, set(trees)) for name, tree in trees.items()}
+    return {
+        "modules": list(trees),
+        "longest import chain": house.longest_chain(graph),
+        "import rings": [" <-> ".join(ring) for ring in house.rings(graph)],
+        "names of several modules": [", ".join(names) for names in house.repeated_stems(trees).values()],
+        "short modules without a reason": house.short_modules(trees),
+        "long modules": house.long_modules(trees),
+        "participles as module names": house.participles(trees),
+        **house.word_uses(trees),
+    }
 
 
-@pytest.mark.parametrize("name", LIMITS)
-def test_no_count_rises(name):
-    facts = FACTS[name]
-    assert len(facts) <= LIMITS[name], f"{name}: at most {LIMITS[name]}, now {len(facts)}:\n" + "\n".join(facts)
-
-
-def test_every_count_has_a_limit():
-    assert set(LIMITS) == set(FACTS)
+def test_no_count_rises():
+    lists = counted()
+    assert set(lists) == set(LIMITS)
+    grown = {name: items for name, items in lists.items() if len(items) > LIMITS[name]}
+    report = [
+        f"{name}: {len(items)}, at most {LIMITS[name]}:\n  " + "\n  ".join(items) for name, items in grown.items()
+    ]
+    assert not grown, "\n".join(report)
 
 
 def test_imports_count_inside_functions_but_not_for_type_checking():

@@ -370,7 +370,7 @@ def test_the_command_refuses_what_it_cannot_do(files, tmp_path):
     folder, _, _ = files
     values, mine = folder / "values.csv", folder / "mine.csv"
     for words, told in (
-        (("-s", mine, "-s", f"other={mine}"), "that of one allocator; found mine, other"),
+        (("-s", mine, "-s", f"other={mine}"), "belongs to one allocator; found mine, other"),
         (("-s", mine, "--policy", "cap"), "--policy must be one of best, frozen-threshold"),
         (("-s", mine, "--alpha", 2), "alpha must be a share"),
         (("-s", mine, "--budget", "latency"), "needs costs"),

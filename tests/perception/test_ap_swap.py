@@ -17,12 +17,12 @@ from deepval.perception.reported.ap_swap import (
     contexts,
     contextual_gains,
     graded_frames,
-    numbered_on,
+    join_units,
     released_gains,
 )
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
-from deepval.perception.reported.detections import NEVER_RUN, calibrated
+from deepval.perception.reported.detections import NEVER_RUN, calibrate
 from deepval.perception.reported.losses import area, average_precision, precision_curve
 from deepval.perception.reported.matching import fit_calibration, graded_scores
 from driving import detections, random_boxes, truth
@@ -55,7 +55,7 @@ def graded(frames, objects):
 def graded_units(found, truths, frames=None):
     """The detections of several units, graded one by one, as one list."""
     marks = [None] * len(truths) if frames is None else frames
-    return numbered_on([graded_frames(d, t, frames=mark) for d, t, mark in zip(found, truths, marks, strict=True)])
+    return join_units([graded_frames(d, t, frames=mark) for d, t, mark in zip(found, truths, marks, strict=True)])
 
 
 def random_list(rng, *, most=4):
@@ -297,7 +297,7 @@ def test_what_cannot_be_graded_is_refused():
     with pytest.raises(InputError, match="frame 1 was not"):
         graded_frames(detections([], status=[0, NEVER_RUN, 0]), reference)
     with pytest.raises(InputError, match="found none"):
-        numbered_on([])
+        join_units([])
     one = graded_frames(detections([(0, "Car", 0.5, *AWAY)]), reference)
     assert one.objects.tolist() == [[0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
     assert one.right.tolist() == [False]
@@ -351,7 +351,7 @@ def test_yolov8s_320_to_640_equals_the_slow_twin(kitti):
 def test_ciwt_to_rrc_equals_sorting_again(kitti):
     weak = kitti_mode(kitti, "CIWT", scores="raw").where(lambda found: found.cls == "Car")
     fitted = fit_calibration([graded_scores(weak[t.unit], t) for t in kitti.truths], "CIWT")
-    weak = replace(weak, units={unit: calibrated(reported, fitted) for unit, reported in weak.units.items()}).above(0.3)
+    weak = replace(weak, units={unit: calibrate(reported, fitted) for unit, reported in weak.units.items()}).above(0.3)
     strong = kitti_mode(kitti, "RRC", scores="probabilities").above(0.3)
     one, other = (graded_units([m[t.unit] for t in kitti.truths], kitti.truths) for m in (weak, strong))
     found, total = ap_swap(one, other), int(one.objects.sum())

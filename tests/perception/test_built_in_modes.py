@@ -19,7 +19,7 @@ from deepval.geometry.boxes import frame_pairs, iou
 from deepval.paper.analyses.judged import count_matched_point, count_matched_specs
 from deepval.perception.modes import EveryReference, Nothing, Profiled, built_in_mode, seen_by_camera, seen_through
 from deepval.perception.placing import Tracks
-from deepval.perception.reported.score_thresholds import GRID, count_matched
+from deepval.perception.reported.score_thresholds import GRID, count_matching_point
 from deepval.perception.simulated.profile import Conditions, logit, read_profile
 from driving import camera, detections, scene, truth
 from kitti_files import write_kitti
@@ -205,13 +205,13 @@ def test_what_is_no_mode(files, words, sentence):
 def test_count_matched_thresholds():
     small = detections([(0, "Car", 0.9, 0, 0, 9, 9), (0, "Car", 0.2, 0, 0, 9, 9), (1, "Car", 0.3, 0, 0, 9, 9)])
     large = detections([(0, "Car", s, 0, 0, 9, 9) for s in (0.95, 0.505, 0.4, 0.3, 0.26)])
-    point = count_matched([small], [large])  # two boxes: from above 0.40 to 0.50
+    point = count_matching_point([small], [large])  # two boxes: from above 0.40 to 0.50
     assert (point.scheme, point.cheap, point.full) == ("S1", 0.25, 0.5)
-    assert count_matched([small], [large], cheap_threshold=0.1).full == 0.4
+    assert count_matching_point([small], [large], cheap_threshold=0.1).full == 0.4
     halted = replace(small.where(small.frame == 0), status=np.array([0, 2, 2]))
-    assert count_matched([halted], [large]).full == 0.95  # frame 0 alone: one box each
-    assert count_matched([small] * 3, [large] * 3).full == 0.5
-    nothing = count_matched([detections([])], [large])
+    assert count_matching_point([halted], [large]).full == 0.95  # frame 0 alone: one box each
+    assert count_matching_point([small] * 3, [large] * 3).full == 0.5
+    nothing = count_matching_point([detections([])], [large])
     assert nothing.full is None
     assert "reports nothing" in nothing.reason
 

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deepval.errors import InputError, InputWarning
-from deepval.geometry.classes import CLASSES, HEIGHT_M, KITTI_CLASSES, LENGTH_M, looked_up, super_class
+from deepval.geometry.classes import CLASSES, HEIGHT_M, KITTI_CLASSES, LENGTH_M, lookup, super_class
 from deepval.perception.reported.cache import FrameRecord, write_unit
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
@@ -17,10 +17,10 @@ from deepval.perception.reported.detections import (
     Calibration,
     Covered,
     DetectionSet,
-    calibrated,
+    calibrate,
     check_coverage,
     check_whole,
-    covered,
+    coverage,
 )
 from deepval.perception.reported.matching import fit_calibration, graded_scores
 from deepval.perception.running.decoding import FrameDetections
@@ -154,8 +154,8 @@ def test_nuscenes_results_keep_all_ten_classes(tmp_path):
     cls = found["0000"].cls
     assert cls[-2:].tolist() == ["Traffic_cone", "Barrier"]
     assert super_class(cls).tolist() == ["vehicle"] * 5 + ["person", "cyclist", "cyclist", "static", "static"]
-    assert looked_up(cls, HEIGHT_M)[-2:].tolist() == [1.06, 0.98]
-    assert looked_up(cls, LENGTH_M)[-2:].tolist() == [0.4, 0.5]
+    assert lookup(cls, HEIGHT_M)[-2:].tolist() == [1.06, 0.98]
+    assert lookup(cls, LENGTH_M)[-2:].tolist() == [0.4, 0.5]
 
 
 def test_barriers_and_cones_are_no_classes_of_kitti(tmp_path):
@@ -302,9 +302,9 @@ def test_thresholds_classes_and_units():
 
 
 def test_coverage_tells_failed_and_never_run_frames_apart():
-    found = covered(detections([(0, "Car", 0.5, 0, 0, 9, 9)], 4, status=[DONE, DONE, FAILED, NEVER_RUN]))
+    found = coverage(detections([(0, "Car", 0.5, 0, 0, 9, 9)], 4, status=[DONE, DONE, FAILED, NEVER_RUN]))
     assert found == Covered(frames=4, reached=3, run=2, boxes=1, low=0.5, high=0.5)
-    silent = {"0006": found, "0007": covered(detections([], 2, unit="0007"))}
+    silent = {"0006": found, "0007": coverage(detections([], 2, unit="0007"))}
     with (
         pytest.warns(InputWarning, match="nothing at all in unit 0007"),
         pytest.warns(InputWarning, match="not run on 1 of 6 frames, which are no inputs then: in unit 0006"),
@@ -312,11 +312,11 @@ def test_coverage_tells_failed_and_never_run_frames_apart():
         check_coverage("m", silent, scored=True)
     with pytest.raises(InputError, match="nothing at all in unit 0007"):
         check_coverage("m", {"0007": silent["0007"]}, scored=True, strict=True)
-    never = {"0001": covered(detections([], 2, unit="0001", status=[NEVER_RUN, NEVER_RUN]))}
+    never = {"0001": coverage(detections([], 2, unit="0001", status=[NEVER_RUN, NEVER_RUN]))}
     with pytest.raises(InputError, match="every unit must have been run, and 1 of 1 were not: 0001"):
         check_whole("m", never)
-    same = {"0000": covered(detections([(0, "Car", 1.0, 0, 0, 9, 9), (1, "Car", 1.0, 0, 0, 9, 9)], 2))}
-    with pytest.warns(InputWarning, match="all 2 scores of mode m are 1, so they say nothing"):
+    same = {"0000": coverage(detections([(0, "Car", 1.0, 0, 0, 9, 9), (1, "Car", 1.0, 0, 0, 9, 9)], 2))}
+    with pytest.warns(InputWarning, match="all 2 scores of mode m are 1 and carry no information"):
         check_coverage("m", same, scored=True)
 
 
@@ -334,12 +334,12 @@ def test_calibration_gives_the_share_that_was_right():
     halves = [graded_scores(found.where(half), reference) for half in (found.frame < 2, found.frame >= 2)]
     for one, other in zip(vars(fitted).values(), vars(fit_calibration(halves, "m")).values(), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert calibrated(found, fitted).score.tolist() == pytest.approx([0, 0.5, 0.5, 1])
+    assert calibrate(found, fitted).score.tolist() == pytest.approx([0, 0.5, 0.5, 1])
     for unscored in ([graded_scores(detections([], 5), reference)], []):
         with pytest.raises(InputError, match=r"needs scored detections.*mode m has none"):
             fit_calibration(unscored, "m")
     steep = Calibration(np.array([0.0, 1.0]), np.array([0.25, 0.75]))
-    assert calibrated(found, steep).score.tolist() == [0.25, 0.75, 0.75, 0.75]
+    assert calibrate(found, steep).score.tolist() == [0.25, 0.75, 0.75, 0.75]
 
 
 def test_the_cache_of_a_detector_is_read_with_what_failed(tmp_path):

@@ -7,19 +7,19 @@ from deepval.perception.reported.losses import (
     LOSSES,
     area,
     average_precision,
-    graded,
+    grade,
     perception_gains,
     perception_losses,
     precision_curve,
 )
-from deepval.perception.reported.matching import assigned, match_candidates, matching
+from deepval.perception.reported.matching import assignment, match_candidates, matching
 from deepval.perception.reported.score_thresholds import (
     GRID,
     PAIRS,
     Rates,
+    best_threshold,
     operating_points,
     rates,
-    tuned_threshold,
 )
 from driving import detections, random_boxes, truth
 from reference import matching as slow
@@ -77,7 +77,7 @@ def test_matching_equals_trying_every_assignment():
 
 
 def test_the_largest_total_overlap_wins_over_the_largest_single_one():
-    chosen = assigned(np.array([0, 0, 1]), np.array([0, 1, 0]), overlap=np.array([0.9, 0.6, 0.8]))
+    chosen = assignment(np.array([0, 0, 1]), np.array([0, 1, 0]), overlap=np.array([0.9, 0.6, 0.8]))
     assert chosen.tolist() == [False, True, True]
 
 
@@ -148,7 +148,7 @@ def test_average_precision_equals_its_slow_twin(scores):
             values = [scores[int(value * len(scores))] for value in values]
         if not objects:
             continue
-        marked = graded(found, reference)
+        marked = grade(found, reference)
         assert sorted(marked.right.tolist()) == sorted(flags)
         curve = precision_curve(np.array(values, dtype=float), np.array(flags, dtype=bool))
         for rule in ("101-point", "all-point"):
@@ -167,7 +167,7 @@ def test_equal_scores_are_one_point_and_order_does_not_matter():
         assert average_precision([detections(order)], [reference], rule="all-point") == 0.5
     close = [(0, "Car", 0.5, 0, 0, 40, 30), (0, "Car", 0.5, *BOX)]
     for order in (close, close[::-1]):
-        assert graded(detections(order), reference).right.sum() == 1
+        assert grade(detections(order), reference).right.sum() == 1
 
 
 def test_undefined_and_empty_average_precision():
@@ -232,5 +232,5 @@ def test_ties_of_operating_points():
 def test_grids_and_tuned_thresholds():
     assert (GRID[0], GRID[-1], len(GRID)) == (0.10, 0.95, 86)
     assert len(PAIRS) == len(set(PAIRS)) == 25
-    assert tuned_threshold(lambda threshold: abs(threshold - 0.4)) == (0.4, 0.0)
-    assert tuned_threshold(lambda threshold: 3.0).threshold == 0.10
+    assert best_threshold(lambda threshold: abs(threshold - 0.4)) == (0.4, 0.0)
+    assert best_threshold(lambda threshold: 3.0).threshold == 0.10

@@ -28,7 +28,7 @@ from deepval.perception.running import perceive as perceiving
 from deepval.perception.running.detector import (
     DetectorConfig,
     cost_entry,
-    decoded_image,
+    decode_image,
     detect,
     load_detector,
     mode_timing,
@@ -84,7 +84,7 @@ def test_cache_holds_what_the_detector_finds(images, tmp_path, weights):
         assert not held.run_failed.any()
         for unit, frames in units_in_folder(images).items():
             for frame, path in frames:
-                found = detect(detector, decoded_image(path.read_bytes()), size=size)
+                found = detect(detector, decode_image(path.read_bytes()), size=size)
                 rows = (held.seq == unit) & (held.frame == frame)
                 np.testing.assert_array_equal(held.boxes_px[rows], found.boxes_px)
                 np.testing.assert_array_equal(held.scores[rows], found.scores)
@@ -198,7 +198,7 @@ def test_manifest_says_what_was_done_with_what(images, tmp_path, weights):
 def test_other_weights_or_config_are_refused(images, tmp_path, weights):
     run(images, tmp_path / "cache", weights)
     before = snapshot(tmp_path / "cache")
-    with pytest.raises(InputError, match=r"filled with min_score 0\.1 and is now asked for 0\.2"):
+    with pytest.raises(InputError, match=r"filled with min_score 0\.1; this run has 0\.2"):
         run(images, tmp_path / "cache", weights, config=DetectorConfig(min_score=0.2))
     onnx_models.yolov8(weights, slope=0.5)
     with pytest.raises(InputError, match="filled with weights_sha256"):
@@ -303,7 +303,7 @@ def test_a_mode_that_finds_nothing_says_so(images, tmp_path, weights):
 
 def test_two_runs_cannot_share_a_cache(images, tmp_path, weights):
     with (
-        store.locked(tmp_path / "cache"),
+        store.lock(tmp_path / "cache"),
         pytest.raises(InputError, match="Another run is filling the cache"),
     ):
         run(images, tmp_path / "cache", weights)
@@ -653,7 +653,7 @@ def test_threads_sleep_in_a_run_and_spin_for_latencies(images, tmp_path, weights
         return load(*arguments, **options)
 
     monkeypatch.setattr(perceiving, "load_detector", watched)
-    perceiving._loaded.cache_clear()
+    perceiving._load.cache_clear()
     run(images, tmp_path / "cache", weights, latency_samples=2)
     assert opened == [False, True]
     run(images, tmp_path / "cache", weights, latency_samples=2)
@@ -665,9 +665,7 @@ def test_threads_sleep_in_a_run_and_spin_for_latencies(images, tmp_path, weights
 def test_a_model_that_cannot_take_several_images_says_so(images, tmp_path):
     several = DetectorConfig(batch=2)
     one = onnx_models.yolov8(tmp_path / "one.onnx", input_shape=(1, 3, "height", "width"))
-    with pytest.raises(
-        InputError, match=r"one.onnx takes one image at a time, and 2 were asked for: leave --batch out"
-    ):
+    with pytest.raises(InputError, match=r"one.onnx takes one image at a time; --batch is 2: leave --batch out"):
         run(images, tmp_path / "cache", one, config=several)
     mixing = onnx_models.yolov8(tmp_path / "mixing.onnx")
     with pytest.raises(

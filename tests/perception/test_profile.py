@@ -25,8 +25,8 @@ from deepval.perception.simulated.simulation import (
     DOUBLE,
     OBJECT,
     PHANTOM,
-    blended,
-    detected,
+    blend,
+    detections_at,
     disturbance,
     draw,
     loading,
@@ -49,7 +49,7 @@ def drives():
 
 def simulate(profile, drive, *, truth, size, rng, conditions=None):
     """What the detector reports of one draw at one size."""
-    return detected(draw(profile, drive, truth=truth, rng=rng, conditions=conditions), size)
+    return detections_at(draw(profile, drive, truth=truth, rng=rng, conditions=conditions), size)
 
 
 def detection_probability(profile, height_px, *, threshold=0.25, **about):
@@ -185,7 +185,7 @@ def test_noise_has_unit_variance_and_forgets_as_told():
     things = draw(only(), scene(frames), truth=truth(rows, frames), rng=rng).things
     things = type(things)(*(column[things.kind == OBJECT] for column in things))
     found = disturbance(things, noise, fields=4, dt_s=0.1, rng=rng)
-    low, high = (blended(noise, found, size=size, rng=rng).reshape(frames, -1) for size in (320, 640))
+    low, high = (blend(noise, found, size=size, rng=rng).reshape(frames, -1) for size in (320, 640))
 
     def product(a, b):
         return float(np.mean(a * b))
@@ -201,7 +201,7 @@ def test_simulated_recall_is_the_detection_probability():
     rows = [(0, "Car", track, 1, (600, 170, 640, 200), (20, 24, -1, 1), 0.0) for track in range(tracks)]
     for size in (320, 640):
         drawn = draw(only(), scene(1), truth=truth(rows, 1), rng=np.random.default_rng(0))
-        found = detected(drawn, size)
+        found = detections_at(drawn, size)
         expected = detection_probability(PROFILE, **kind(30 * size / 1242, occlusion=1))
         assert (found.score >= 0.25).sum() / tracks == pytest.approx(expected[0], abs=0.03)
 
@@ -209,8 +209,8 @@ def test_simulated_recall_is_the_detection_probability():
 def test_one_draw_serves_all_modes_in_any_order(drives):
     drive, reference = drives[0]
     drawn = draw(PROFILE, drive, truth=reference, rng=np.random.default_rng(7))
-    forth = [detected(drawn, size) for size in (320, 448, 640)]
-    back = [detected(drawn, size) for size in (640, 448, 320)][::-1]
+    forth = [detections_at(drawn, size) for size in (320, 448, 640)]
+    back = [detections_at(drawn, size) for size in (640, 448, 320)][::-1]
     alone = [
         simulate(PROFILE, drive, truth=reference, size=size, rng=np.random.default_rng(7)) for size in (320, 448, 640)
     ]
@@ -304,7 +304,7 @@ def test_doubles_lie_mostly_within_their_object():
     drawn = draw(only(doubles=2.0), scene(1), truth=truth(rows, 1), rng=np.random.default_rng(0))
     assert np.bincount(drawn.things.kind, minlength=3).tolist() == [500, 500, 0]
     assert drawn.things.kind[-1] == DOUBLE
-    found = detected(drawn, 640)
+    found = detections_at(drawn, 640)
     assert len(found) > 900
 
 

@@ -5,7 +5,7 @@ import pytest
 from shapely import LineString, Polygon
 
 from deepval.datasets.logs.scenarionet import ScenarioNet
-from deepval.datasets.logs.states import perceived_from, replay_from
+from deepval.datasets.logs.states import perception_at, replay_from
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE, ground_corners_m
 from deepval.planners import closed_loop
@@ -105,18 +105,18 @@ def test_what_a_mode_perceives_is_placed_from_the_logged_vehicle_and_held(step_s
     corners = ground_corners_m(np.tile([8.0, 1.0], (7, 1)), np.tile([4.0, 2.0], (7, 1)), yaw_rad=np.full(7, 0.2))
     names, frame, track = np.full(7, "Car"), np.arange(2, 9), np.zeros(7, dtype=int)
     perceived = Objects.of(9, frame, corners_m=corners, closing_mps=np.zeros(7), names=names, track=track)
-    observed = perceived_from(made, perceived, 1)
+    observed = perception_at(made, perceived, 1)
     assert [len(observed(step)) for step in range(12)] == [0] * 5 + [1] * 7
     for step, x in ((5, 10 + 5 * 1.0), (9, 10 + 5 * 1.0), (10, 10 + 5 * 1.5), (35, 10 + 5 * 4.0)):
         np.testing.assert_allclose(observed(step).pose, [[x + 8, 1.0, 0.2]], atol=1e-9)
         np.testing.assert_allclose(observed(step).size_m, [[4.0, 2.0]])
     driven = drive(Cruise(room_m=9.0), replay_from(made, 1), observed=observed)
     assert driven.way_m < driven.logged_way_m, "it stands before what it perceives, which was not logged"
-    loose = perceived_from(made, replace(perceived, track=np.full(7, -1)), 1)
+    loose = perception_at(made, replace(perceived, track=np.full(7, -1)), 1)
     names = {step: loose(step).id.tolist() for step in (5, 9, 10)}
     assert names[5] == names[9] != names[10], "what no track joins is another in each frame"
     with pytest.raises(InputError, match="must span its 9 states; found 3 frames"):
-        perceived_from(made, Objects.of(3, track[:0], corners_m=corners[:0], closing_mps=np.zeros(0)))
+        perception_at(made, Objects.of(3, track[:0], corners_m=corners[:0], closing_mps=np.zeros(0)))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_who_is_gone_at_the_next_step_moved_as_it_last_did():
 
     steps = [others(car(0.0, 7.0), car(50.0, 1.0, name="stays")), others(car(0.8, 0.0), car(50.1, 1.0, name="stays"))]
     steps += [others(car(50.2, 1.0, name="stays"), car(9.0, 3.0, name="comes"))]
-    found = [closed_loop.as_moved(steps, step).velocity_mps[:, 0] for step in range(3)]
+    found = [closed_loop.agents_at(steps, step).velocity_mps[:, 0] for step in range(3)]
     np.testing.assert_allclose(found[0], [7.0, 1.0], err_msg="nothing goes before the first step")
     np.testing.assert_allclose(found[1], [8.0, 1.0], err_msg="0.8 m in 0.1 s, and who stays as it was told")
     np.testing.assert_allclose(found[2], [1.0, 3.0], err_msg="at the end all are gone; one has only come")
@@ -268,7 +268,7 @@ def test_the_reference_of_a_real_scene_is_perceived_where_it_was_logged():
     dataset = ScenarioNet(shared_data("scenarionet_nuscenes_mini"))
     log = dataset.read_log("scene-0916")
     _, truth = dataset.read_unit("scene-0916")
-    observed, replayed = perceived_from(log, truth.objects, 4), replay_from(log, 4)
+    observed, replayed = perception_at(log, truth.objects, 4), replay_from(log, 4)
     for step in (0, 5, 50):
         seen, there = observed(step), replayed.agents[step]
         assert len(seen) == len(there) > 5

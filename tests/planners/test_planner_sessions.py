@@ -6,7 +6,7 @@ import pytest
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.closed_loop import drive
 from deepval.planners.idm import Idm
-from deepval.planners.observation import VEHICLE, EgoState, Situation, observed
+from deepval.planners.observation import VEHICLE, EgoState, Situation, observe
 from deepval.planners.pdm_closed import PdmClosed, PdmSession, state_of
 from deepval.planners.roads import roads_of
 from deepval.planners.tracking import AX, STEER, STEER_RATE, VX, YAW_ACCELERATION
@@ -57,9 +57,9 @@ def test_pdm_ignores_for_ever_whom_it_has_overlapped():
 def test_a_red_light_that_was_entered_stays_entered():
     roads, ego = roads_of(ROAD), situation(98.5).ego
     shut = [roads.number["a1"]]
-    before = observed(others(), ego, roads=roads, shut=shut, radius_m=50.0)
-    inside = observed(others(), situation(105.0).ego, roads=roads, shut=shut, radius_m=50.0)
-    after = observed(others(), ego, roads=roads, shut=shut, radius_m=50.0, collided=frozenset({"red_light_a1"}))
+    before = observe(others(), ego, roads=roads, shut=shut, radius_m=50.0)
+    inside = observe(others(), situation(105.0).ego, roads=roads, shut=shut, radius_m=50.0)
+    after = observe(others(), ego, roads=roads, shut=shut, radius_m=50.0, collided=frozenset({"red_light_a1"}))
     assert [found.collided.tolist() for found in (before, inside, after)] == [[False], [True], [True]]
     session = PdmSession(PdmClosed())
     red = frozenset({"a1"})

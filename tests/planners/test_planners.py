@@ -16,7 +16,7 @@ from deepval.planners import routes
 from deepval.planners.idm import Idm, Lead
 from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, EgoState
 from deepval.planners.pdm_closed import PdmClosed, braking_mps
-from deepval.planners.roads import LanePath, Rectangles, directions, overlapping, roads_of
+from deepval.planners.roads import LanePath, Rectangles, directions, rectangles_overlap, roads_of
 from project import ROOT, SUPPORT
 from reference import planners as slow
 from road_worlds import lane, others, road, situation, straight, town
@@ -163,7 +163,7 @@ def test_rectangles_overlap_where_polygons_do(seed):
     pairs = [(rng.uniform(-3, 3, 2), rng.uniform(-4, 4), rng.uniform(0, 3, 2)) for _ in range(2)]
     both = [Rectangles(c[None], directions(np.array([h])), half[None]) for c, h, half in pairs]
     polygons = [slow.rectangle(*c, h, *(2 * half)) for c, h, half in pairs]
-    assert overlapping(*both)[0] == polygons[0].intersects(polygons[1])
+    assert rectangles_overlap(*both)[0] == polygons[0].intersects(polygons[1])
 
 
 # Red lights
@@ -329,9 +329,9 @@ def test_a_centreline_covers_thirty_roadblocks():
 
 def test_a_search_keeps_the_goal_met_first_and_the_parent_met_last():
     graph = {"s": ["p", "q"], "p": ["g", "h"], "q": ["h", "g"], "g": [], "h": []}
-    found = routes.searched("s", graph.__getitem__, is_goal=lambda node, _: node in "gh", most_depth=5)
+    found = routes.breadth_first("s", graph.__getitem__, is_goal=lambda node, _: node in "gh", most_depth=5)
     assert found == (["s", "q", "g"], True)
-    longest = routes.searched("s", graph.__getitem__, is_goal=lambda node, _: False, most_depth=5)
+    longest = routes.breadth_first("s", graph.__getitem__, is_goal=lambda node, _: False, most_depth=5)
     assert longest == (["s", "q", "h"], False)
 
 
@@ -448,7 +448,7 @@ def test_paths_are_interpolated_between_vertices_and_held_to_their_ends():
     way = LanePath.through(np.array([[0.0, 0, 0], [3, 4, np.pi], [3, 10, -np.pi + 0.2]]))
     np.testing.assert_allclose(way.at(np.array([-1.0, 2.5, 8.0, 99.0]))[:, :2], [[0, 0], [1.5, 2], [3, 7], [3, 10]])
     np.testing.assert_allclose(way.at(np.array([8.0]))[0, 2], np.pi + 0.1)
-    assert way.projected_m(np.array([4.0, 7.0])) == 8.0
+    assert way.progress_at_m(np.array([4.0, 7.0])) == 8.0
     assert shapely.length(way.part(2.5, 8.0)) == pytest.approx(5.5)
     assert way.beside(1.0).pose[0, :2] == pytest.approx([0, 1])
 

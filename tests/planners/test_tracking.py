@@ -6,7 +6,7 @@ from scipy.signal import savgol_filter
 
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.comfort import comfortable
-from deepval.planners.tracking import AX, AY, HEADING, STEER, STEER_RATE, VX, next_state, reference, simulated
+from deepval.planners.tracking import AX, AY, HEADING, STEER, STEER_RATE, VX, next_state, reference, simulate
 from reference import tracking as slow
 from shared import shared_data
 
@@ -43,7 +43,7 @@ def with_motion(*, along=0.0, across=0.0, heading=0.0):
 @pytest.mark.parametrize("heading", [0.0, 1.3, -3.1])
 def test_a_straight_road_at_constant_speed_is_driven_exactly(heading):
     path = road(np.full(40, 7.0), heading=heading)
-    states = simulated(path[None], still(0.0, 0.0, heading, speed=7.0), wheel_base_m=BASE_M)[0]
+    states = simulate(path[None], still(0.0, 0.0, heading, speed=7.0), wheel_base_m=BASE_M)[0]
     np.testing.assert_allclose(states[:, :2], 7.0 * TIMES_S[:, None] * [np.cos(heading), np.sin(heading)], atol=1e-9)
     np.testing.assert_allclose(states[:, HEADING], heading, atol=1e-9)
     np.testing.assert_allclose(states[:, VX], 7.0, atol=1e-9)
@@ -73,7 +73,7 @@ def test_batched_tracking_equals_the_slow_twin(seed):
     )  # fmt: skip
     start = still(*rng.normal(0, 0.5, 2), 3.1 + rng.normal(0, 0.2), speed=rng.uniform(0, 12))
     start[AX], start[STEER] = rng.normal(), rng.normal(0, 0.1)
-    batched = simulated(paths, start, wheel_base_m=BASE_M)
+    batched = simulate(paths, start, wheel_base_m=BASE_M)
     twins = np.stack([slow.simulated(path, start, BASE_M) for path in paths])
     assert apart(batched, twins) < 1e-6
     assert np.array_equal(batched[:, 0], np.tile(start, (3, 1)))
@@ -81,11 +81,11 @@ def test_batched_tracking_equals_the_slow_twin(seed):
 
 def test_a_stopped_vehicle_with_nothing_to_follow_stays_and_does_not_steer():
     start = still(1.0, 0.4, 0.3, speed=0.1)
-    states = simulated(np.zeros((1, 41, 3)), start, wheel_base_m=BASE_M)[0]
+    states = simulate(np.zeros((1, 41, 3)), start, wheel_base_m=BASE_M)[0]
     assert (states[:, STEER_RATE] == 0).all()
     assert states[1, AX] == pytest.approx(0.1 / 0.3 * -0.5 * 0.1)
     assert 0 <= states[-1, VX] < 0.05
-    faster = simulated(np.zeros((1, 41, 3)), still(1.0, 0.4, 0.3, speed=0.21), wheel_base_m=BASE_M)[0]
+    faster = simulate(np.zeros((1, 41, 3)), still(1.0, 0.4, 0.3, speed=0.21), wheel_base_m=BASE_M)[0]
     assert faster[1, AX] == pytest.approx(0.1 / 0.3 * -10 * 0.21 / 11)
     assert faster[1, STEER_RATE] != 0
 
@@ -93,14 +93,14 @@ def test_a_stopped_vehicle_with_nothing_to_follow_stays_and_does_not_steer():
 def test_steering_stops_at_its_limit():
     start = still(0.0, -3.0, 0.0, speed=5.0)
     start[STEER] = np.pi / 3 - 1e-3
-    states = simulated(road(np.full(40, 5.0), turn_per_m=0.9)[None], start, wheel_base_m=BASE_M)[0]
+    states = simulate(road(np.full(40, 5.0), turn_per_m=0.9)[None], start, wheel_base_m=BASE_M)[0]
     assert states[:, STEER].max() == np.pi / 3
 
 
 def test_single_steps_make_the_simulation():
     path = road(np.full(40, 5.0), turn_per_m=0.03)[None]
     start = still(0.0, 0.3, 0.1, speed=4.0)
-    states = simulated(path, start, wheel_base_m=BASE_M)
+    states = simulate(path, start, wheel_base_m=BASE_M)
     second = next_state(start[None], reference(path), index=0, wheel_base_m=BASE_M)
     assert np.array_equal(second, states[:, 1])
 
@@ -177,6 +177,6 @@ def test_states_and_comfort_of_the_published_simulator_are_reproduced():
         row = keyframes.loc[(scene, int(keyframe))]
         published = arrays[f"{key}/sim"]
         start = still(row.ego_x, row.ego_y, row.ego_heading, speed=row.ego_speed)
-        states = simulated(arrays[f"{key}/path_states"], start, wheel_base_m=BASE_M)
+        states = simulate(arrays[f"{key}/path_states"], start, wheel_base_m=BASE_M)
         assert apart(states, published) < 1e-6, key
         assert comfortable(states).tolist() == (scores.loc[(scene, int(keyframe))].comfort > 0).tolist(), key

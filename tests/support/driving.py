@@ -9,7 +9,7 @@ from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import Detections
-from deepval.world.objects import Objects, boxed
+from deepval.world.objects import Objects, box_objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -132,7 +132,7 @@ def mirrored(things):
 
 
 def footprints(frames, frame, near, far, lateral, closing):
-    return boxed(frames, frame, near_m=near, far_m=far, lateral_m=lateral, closing_mps=closing)
+    return box_objects(frames, frame, near_m=near, far_m=far, lateral_m=lateral, closing_mps=closing)
 
 
 def objects(rows, frames=1):

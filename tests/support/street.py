@@ -9,7 +9,7 @@ from deepval.datasets import Dataset
 from deepval.geometry.vehicle import ZOE
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import FAILED, Detections
-from deepval.world.objects import boxed
+from deepval.world.objects import box_objects
 from deepval.world.scene import Lane, LaneMap
 from driving import known, scene
 
@@ -50,7 +50,7 @@ class Street(Dataset):
         frame = np.sort(rng.integers(0, FRAMES, 6 * FRAMES))
         near, low = rng.uniform(4, 45, len(frame)), rng.uniform(-6, 4, len(frame))
         near = np.where(near > self.beyond_m, near + self.hidden_m, near)
-        things = boxed(
+        things = box_objects(
             FRAMES,
             frame,
             near_m=near,

@@ -6,7 +6,7 @@ import numpy as np
 
 from deepval.features.views import CheapMode, Past, View, frames_of
 from deepval.perception.reported.detections import Calibration
-from deepval.world.objects import Objects, boxed
+from deepval.world.objects import Objects, box_objects
 from driving import camera, detections, scene
 
 CAR_M, FOCAL_PX, HORIZON_PX, MIDDLE_PX, CAMERA_M = 1.53, 720.0, 173.0, 610.0, 0.73 + 0.93
@@ -73,7 +73,7 @@ def observed(rows, frames=1, *, speed_mps=10.0, status=None, mode=None, **more):
     """A view of objects; rows are (frame, class, track, (near, far, low, high), (vx, vy)), sorted by frame."""
     ground = np.array([row[3] for row in rows], float).reshape(-1, 4)
     drive = scene(frames, speed_mps=speed_mps, **more)
-    things = boxed(
+    things = box_objects(
         frames,
         np.array([row[0] for row in rows], int),
         near_m=ground[:, 0],

@@ -12,7 +12,16 @@ from deepval.cells.spec import Material, ModeSpec, specs
 from deepval.cells.unit import unit_parts
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE, Vehicle
-from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, agents_of, placed_m, seen_m, situation_at
+from deepval.planners.observation import (
+    BICYCLE,
+    PEDESTRIAN,
+    STATIC,
+    VEHICLE,
+    agents_of,
+    situation_at,
+    to_ego_m,
+    to_world_m,
+)
 from deepval.planners.pdm_closed import PdmClosed
 from deepval.systems.driving import Driving
 from deepval.systems.logged_losses import AHEAD_S, pose_terms
@@ -51,7 +60,7 @@ def test_the_frames_of_ego_and_world_are_kept_apart():
     np.testing.assert_allclose(agents.velocity_mps, [(2 * np.cos(TURN_RAD), 2 * np.sin(TURN_RAD)), (0, 0)])
     assert agents.id.tolist() == ["0", "1"]
     points = np.random.default_rng(0).normal(0, 30, (9, 2))
-    np.testing.assert_allclose(seen_m(placed_m(points, situation.ego.pose), situation.ego.pose), points)
+    np.testing.assert_allclose(to_ego_m(to_world_m(points, situation.ego.pose), situation.ego.pose), points)
 
 
 def test_what_a_planner_is_told():

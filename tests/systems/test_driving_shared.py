@@ -9,7 +9,7 @@ from deepval.datasets import open_dataset
 from deepval.geometry.vehicle import ground_poses
 from deepval.perception.modes import built_in_mode
 from deepval.perception.placing import PLACINGS
-from deepval.planners.observation import seen_m
+from deepval.planners.observation import to_ego_m
 from deepval.systems import SYSTEMS
 from deepval.systems.logged_losses import AHEAD_S, pose_terms
 from deepval.systems.outcomes import branches, unit_outcomes, viability
@@ -40,7 +40,7 @@ def published_plans(table, scene, *, planner, branch):
         ego = ground_poses(scene.world_from_ego[t])
         told = np.array([rows[int(frame_id) // 5, time_s] for time_s in AHEAD_S.tolist()])
         turn = told[:, 2] - ego[2]
-        plans[t] = np.column_stack([seen_m(told[:, :2], ego), np.arctan2(np.sin(turn), np.cos(turn)), told[:, 3]])
+        plans[t] = np.column_stack([to_ego_m(told[:, :2], ego), np.arctan2(np.sin(turn), np.cos(turn)), told[:, 3]])
     return plans
 
 

@@ -13,10 +13,10 @@ from deepval.perception.reported.ap_swap import (
     context_sample,
     contextual_gains,
     graded_frames,
-    numbered_on,
+    join_units,
     released_gains,
 )
-from deepval.perception.reported.detections import DetectionSet, calibrated
+from deepval.perception.reported.detections import DetectionSet, calibrate
 from deepval.perception.reported.matching import fit_calibration, graded_scores
 from deepval.targets import (
     TARGETS,
@@ -156,7 +156,7 @@ def test_published_objectives_are_those_of_the_kernels():
     at = {}
     for threshold in (0.10, 0.30):
         kept = [mode.reader.report.above(threshold) for mode in found.modes]
-        at[threshold] = [numbered_on([graded_frames(m[t.unit], t) for t in found.source.truths]) for m in kept]
+        at[threshold] = [join_units([graded_frames(m[t.unit], t) for t in found.source.truths]) for m in kept]
     np.testing.assert_array_equal(labels("ap-swap", made).values, ap_swap(*at[0.30]))
     context = context_sample(24, rng=np.random.default_rng(0))
     np.testing.assert_array_equal(labels("oric", made).values, contextual_gains(*at[0.10], context=context))
@@ -170,7 +170,7 @@ def test_published_objectives_are_those_of_the_kernels():
 def graded(found):
     """Both modes' detections as a build grades them, all units as one list."""
     pairs = [part.graded for part in shared_of(found, fit=found.units).parts]
-    return [numbered_on(list(end)) for end in zip(*pairs, strict=True)]
+    return [join_units(list(end)) for end in zip(*pairs, strict=True)]
 
 
 def test_labels_follow_the_order_of_the_inputs():
@@ -236,7 +236,7 @@ def test_raw_scores_are_graded_by_the_probabilities_they_stand_for():
         fit = UNITS[:2]
         graded = [graded_scores(raw[t.unit], t) for t in found.source.truths if t.unit in fit]
         fitted = fit_calibration(graded, raw.mode)
-        units = {unit: calibrated(reported, fitted) for unit, reported in raw.units.items()}
+        units = {unit: calibrate(reported, fitted) for unit, reported in raw.units.items()}
         known = replace(raw, scores="probabilities", units=units)
         expected = [known if mode is raw else mode for mode in modes]
         one, other = (evidence_of(material_of(found.source, each), losses, fit=fit) for each in (modes, expected))

@@ -11,7 +11,7 @@ from deepval.geometry.boxes import best_partner, frame_pairs, iou
 from deepval.perception.reported.detections import Detections, persistent
 from deepval.perception.reported.matching import matching
 from deepval.perception.simulated.profile import Conditions, Profile
-from deepval.perception.simulated.simulation import KITTI_SIZE_PX, detected, draw
+from deepval.perception.simulated.simulation import KITTI_SIZE_PX, detections_at, draw
 from deepval.world.truth import Truth
 from detector_profile.outcomes import Specimen
 
@@ -117,7 +117,7 @@ def goodness(
                 drawn[unit] = draw(profile, sample.scene, truth=sample.truth, rng=rng, conditions=own)
 
         def simulated(sample: Specimen, drawn: dict = drawn) -> Detections:
-            reported = detected(drawn[sample.scene.unit], sample.size)
+            reported = detections_at(drawn[sample.scene.unit], sample.size)
             on_run_frames = reported.where(sample.detections.run[reported.frame])
             return replace(on_run_frames, status=sample.detections.status)
 

@@ -12,7 +12,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.geometry.boxes import best_partner, frame_pairs, iou
-from deepval.geometry.classes import HEIGHT_M, looked_up
+from deepval.geometry.classes import HEIGHT_M, lookup
 from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.matching import MatchSettings, matching
 from deepval.perception.simulated.profile import is_person
@@ -124,7 +124,7 @@ def strays(sample: Specimen, wrong: Bool[np.ndarray, "det"], *, unit: int) -> St
     near_px = truth.box_px[best.place]
     unit_px = np.tile(near_px[:, 2:] - near_px[:, :2], 2)
     tall_px = boxes.box_px[:, 3] - boxes.box_px[:, 1]
-    depth_m = camera.fy_px * looked_up(boxes.cls, HEIGHT_M) / tall_px
+    depth_m = camera.fy_px * lookup(boxes.cls, HEIGHT_M) / tall_px
     contact_px = camera.cy_px + camera.fy_px * camera.height_m / depth_m
     whole = sample.detections
     before = frame_pairs(boxes.frame, whole.frame, lag=1)

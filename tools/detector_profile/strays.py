@@ -7,7 +7,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.geometry.camera import Camera
-from deepval.geometry.classes import HEIGHT_M, looked_up
+from deepval.geometry.classes import HEIGHT_M, lookup
 from deepval.perception.simulated.profile import Doubles, Noise, Phantoms, ScoreLaw, is_person, logit
 from deepval.perception.simulated.simulation import KITTI_SIZE_PX, in_lane
 from detector_profile.outcomes import Outcome, Stray
@@ -139,7 +139,7 @@ def lane_factor(stray: Stray, clear: Bool[np.ndarray, "det"], *, camera: Camera)
         if len(box_px) < 30:
             continue
         width_px, middle_px = box_px[:, 2] - box_px[:, 0], (box_px[:, 0] + box_px[:, 2]) / 2
-        depth_m = camera.fy_px * looked_up(cls, HEIGHT_M) / (box_px[:, 3] - box_px[:, 1])
+        depth_m = camera.fy_px * lookup(cls, HEIGHT_M) / (box_px[:, 3] - box_px[:, 1])
         measured.append(in_lane(middle_px, width_px, depth_m=depth_m, camera=camera).mean())
         elsewhere = (stray.box_px[clear, 0] + stray.box_px[clear, 2])[:, None] / 2
         expected.append(in_lane(elsewhere, width_px, depth_m=depth_m, camera=camera).mean())

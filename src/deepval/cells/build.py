@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Float, Shaped
-from deepval.cells.spec import CellSpec, Material, specs
+from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.cells.stored_parts import (
     Arrays,
     Observed,
@@ -31,14 +31,14 @@ from deepval.cells.stored_parts import (
     unit_of,
     unit_rests_on,
 )
-from deepval.cells.unit import scored_outcomes, shared_part, unit_parts
+from deepval.cells.unit import scored_outcomes, shared_part, unit_parts, units_in_memory
 from deepval.cells.view_files import picture_files, view_files
 from deepval.diagnostics import role_column
 from deepval.engines import Map
 from deepval.errors import InputError
 from deepval.features.views import CheapMode, View
 from deepval.files.canonical import digest_of, plain
-from deepval.perception.reported.ap_swap import GradedFrames, numbered_on
+from deepval.perception.reported.ap_swap import GradedFrames, join_units
 from deepval.perception.reported.detections import Calibration, check_coverage, check_scenes, check_whole
 from deepval.perception.reported.losses import LOSSES
 from deepval.perception.reported.matching import GradedScores, fit_calibration
@@ -48,6 +48,9 @@ from deepval.systems.outcomes import Outcomes, joined
 from deepval.tables.columns import positions
 from deepval.tables.values import ValueTable
 from deepval.targets import ROUTING, RoutingObjective
+
+MOST_HELD = 32
+"""Most units that a build holds in memory."""
 
 
 class Lacking(NamedTuple):
@@ -198,7 +201,7 @@ class Shared:
         lenient = role == "train"
         if not graded and (lenient or not self.spec.roles.fit):
             return values
-        weak, strong = (numbered_on([pair[end] for pair in graded]) for end in (0, 1))
+        weak, strong = (join_units([pair[end] for pair in graded]) for end in (0, 1))
         slot = slots(self.spec.definition)[0]
         for column, objective in zip(values.values(), ROUTING, strict=True):
             derive = partial(_objective, objective)
@@ -290,8 +293,10 @@ def built(
             Views of units read from the store have neither pictures nor lane maps.
     """
     units = UnitMap(tuple(requested), map_units, watch, store)
-    calibrations = _calibrations(units)
-    shared_parts, own_parts = units.parts(calibrations)
+    # A calibration reads the training units before their parts are computed: hold them, so that each is read once.
+    with units_in_memory(min(len(requested[0].units), MOST_HELD) if _raw_modes(requested[0]) else 1):
+        calibrations = _calibrations(units)
+        shared_parts, own_parts = units.parts(calibrations)
     shared = Shared(requested[0], tuple(shared_parts), calibrations, store)
     _check_coverage(shared.spec, shared.parts, strict=strict)
     for spec, parts in zip(requested, own_parts, strict=True):
@@ -323,12 +328,17 @@ def _calibrations(units: UnitMap) -> dict[str, Calibration]:
     spec, calibrations = units.specs[0], {}
     slot, chosen = slots(spec.definition)[0], set(spec.roles.train)
     train = [unit for unit in spec.units if unit in chosen]
-    for mode in (spec.modes[0], spec.modes[-1]):
-        if mode.reader is not None and mode.reader.scores == "raw":
-            parts, derive = units.scores(mode.name, train), partial(_calibration, mode.name)
-            arrays = derived_arrays(parts, derive, what="calibration", slot=slot, store=units.store)
-            calibrations[mode.name] = Calibration(**arrays)
+    for mode in _raw_modes(spec):
+        parts, derive = units.scores(mode.name, train), partial(_calibration, mode.name)
+        arrays = derived_arrays(parts, derive, what="calibration", slot=slot, store=units.store)
+        calibrations[mode.name] = Calibration(**arrays)
     return calibrations
+
+
+def _raw_modes(spec: CellSpec) -> list[ModeSpec]:
+    """The ends of the ladder whose scores must be calibrated."""
+    ends = (spec.modes[0], spec.modes[-1])
+    return [mode for mode in ends if mode.reader is not None and mode.reader.scores == "raw"]
 
 
 def _calibration(mode: str, *parts: GradedScores) -> Arrays:

@@ -22,11 +22,11 @@ from deepval.errors import InputError, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import json_packed, plain
 from deepval.files.reading import check_pixels
-from deepval.geometry.camera import Camera, projected_px
+from deepval.geometry.camera import Camera, image_points_px
 from deepval.geometry.vehicle import ground_poses
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detections import Detections, persistent
-from deepval.planners.observation import seen_m
+from deepval.planners.observation import to_ego_m
 from deepval.systems.outcomes import Branches, Outcomes
 from deepval.systems.system import System
 from deepval.world.objects import Objects
@@ -48,8 +48,8 @@ def road(scene: Scene, frame: int, truth: Truth) -> dict[str, Any] | None:
     red = scene.red_lights[frame] if scene.red_lights else frozenset()
     lanes = []
     for lane in scene.lane_map.lanes.values():
-        middle = _near_part(seen_m(lane.centreline_m, pose))
-        outline = _near_part(_closed_outline(seen_m(lane.polygon_m, pose)))
+        middle = _near_part(to_ego_m(lane.centreline_m, pose))
+        outline = _near_part(_closed_outline(to_ego_m(lane.polygon_m, pose)))
         if middle or outline:
             width_m = 0.0 if len(lane.polygon_m) else 2 * lane.half_width_m
             shape = {"centre_m": middle, "outline_m": outline, "width_m": width_m}
@@ -83,7 +83,7 @@ def _driven_path(truth: Truth, frame: int) -> list[list[float]]:
 
 
 def _outlines(outlines_m: Iterable[Float[np.ndarray, "_ 2"]], pose: Float[np.ndarray, "3"]) -> list[Any]:
-    near = [_near_part(_closed_outline(seen_m(outline, pose))) for outline in outlines_m]
+    near = [_near_part(_closed_outline(to_ego_m(outline, pose))) for outline in outlines_m]
     return [outline for outline in near if outline]
 
 
@@ -341,7 +341,7 @@ def _boxes(spec: CellSpec, scene: Scene, truth: Truth, used: Detections, objects
 
 
 def _camera(camera: Camera) -> dict[str, Any]:
-    far = projected_px(camera, np.array([1e6, 0.0, camera.road_z_m]))
+    far = image_points_px(camera, np.array([1e6, 0.0, camera.road_z_m]))
     return {
         "width_px": camera.width_px,
         "height_px": camera.height_px,

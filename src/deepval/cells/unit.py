@@ -7,8 +7,8 @@ diagnostics may use.
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -27,13 +27,20 @@ from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import (
     Calibration,
     Detections,
-    calibrated,
-    covered,
+    calibrate,
+    coverage,
     has_ground_boxes,
     persistent,
 )
 from deepval.perception.reported.losses import ground_losses, perception_losses
-from deepval.perception.reported.matching import GradedScores, graded_scores
+from deepval.perception.reported.matching import (
+    Candidates,
+    GradedScores,
+    Matching,
+    graded_scores,
+    match_candidates,
+    matching,
+)
 from deepval.progress import Watch, unwatched
 from deepval.systems.outcomes import Branches, Outcomes, branches, joined, recombined, unit_outcomes
 from deepval.systems.system import constants, same_plans, settable, with_constants
@@ -68,16 +75,6 @@ class _Cache(Generic[Item]):
             self.items.popitem(last=False)
 
 
-_UNITS: _Cache[tuple[Scene, Truth]] = _Cache(1)
-_REPORTS: _Cache[Detections] = _Cache(4)
-
-
-def cache_units(most: int = 1) -> None:
-    """Hold this many units in memory from now on, for repeated passes over them; their files must not change."""
-    _UNITS.resize(most)
-    _REPORTS.resize(4 * most)
-
-
 @dataclass(frozen=True)
 class UnitData:
     """One unit as read: the scene, its truth, and by mode the reported detections and those used."""
@@ -86,28 +83,74 @@ class UnitData:
     truth: Truth
     reported: Mapping[str, Detections]
     used: Mapping[str, Detections]
+    _keep: Mapping[str, Bool[np.ndarray, "det"]]
+    _candidates: dict[str, Candidates] = field(default_factory=dict)
+    _matchings: dict[str, Matching] = field(default_factory=dict)
 
     @property
     def run(self) -> dict[str, Bool[np.ndarray, "time"]]:
         """For each mode, the frames on which it was run."""
         return {mode: detections.run for mode, detections in self.used.items()}
 
+    def candidates(self, mode: str) -> Candidates:
+        """Pairs of a mode's reported detections and reference objects that may match; computed once."""
+        if mode not in self._candidates:
+            self._candidates[mode] = match_candidates(self.reported[mode], self.truth)
+        return self._candidates[mode]
+
+    def matching(self, mode: str) -> Matching:
+        """The matching of a mode's used detections; computed once."""
+        if mode not in self._matchings:
+            # A report may lack image boxes that the used detections have.
+            candidates = self.candidates(mode).where(self._keep[mode]) if self.reported[mode].has_boxes else None
+            self._matchings[mode] = matching(self.used[mode], self.truth, candidates=candidates)
+        return self._matchings[mode]
+
+    def scores(self, mode: str) -> GradedScores:
+        """Scores of a mode's reported detections, and whether each is right."""
+        report = self.reported[mode]
+        whole = self._keep[mode].all()
+        match = self.matching(mode) if whole else matching(report, self.truth, candidates=self.candidates(mode))
+        return graded_scores(report, self.truth, match=match)
+
+
+_UNITS: _Cache[tuple[Scene, Truth]] = _Cache(1)
+_REPORTS: _Cache[Detections] = _Cache(4)
+_DATA: _Cache[UnitData] = _Cache(1)
+
+
+def cache_units(most: int = 1) -> None:
+    """Hold this many units in memory from now on, for repeated passes over them; their files must not change."""
+    _UNITS.resize(most)
+    _REPORTS.resize(4 * most)
+    _DATA.resize(most)
+
+
+@contextmanager
+def units_in_memory(most: int) -> Iterator[None]:
+    """Hold at least this many units in memory within a block."""
+    before = _UNITS.most
+    cache_units(max(most, before))
+    try:
+        yield
+    finally:
+        cache_units(before)
+
 
 def unit_data(spec: CellSpec, unit: str) -> UnitData:
     """The unit as the cell reads it; cached for other cells of the same data set and modes."""
     if spec.source is None:
         raise InputError(f"{spec.id}: the folder of its data set is not set: give it.")
-    return _unit_data(spec.source, spec.files_digest, spec.modes, unit)
+    source, files, modes = spec.source, spec.files_digest, spec.modes
+    return _DATA.item((source, files, modes, unit), lambda: _unit_data(source, files, modes, unit))
 
 
-@lru_cache(maxsize=1)
 def _unit_data(source: Dataset, files: str, modes: tuple[ModeSpec, ...], unit: str) -> UnitData:
     scene, truth = _read(source, files, unit)
-    reported, used = {}, {}
-    for mode in modes:
-        report = reported[mode.name] = _report(source, files, unit, mode)
-        used[mode.name] = used_detections(mode, report)
-    return UnitData(scene, truth, reported, used)
+    reported = {mode.name: _report(source, files, unit, mode) for mode in modes}
+    used = {mode.name: used_detections(mode, reported[mode.name]) for mode in modes}
+    keep = {mode.name: _reaches(mode, reported[mode.name]) for mode in modes}
+    return UnitData(scene, truth, reported, used, keep)
 
 
 def _read(source: Dataset, files: str, unit: str) -> tuple[Scene, Truth]:
@@ -137,7 +180,11 @@ def _of_classes(report: Detections, classes: tuple[str, ...] | None) -> Detectio
 
 def used_detections(mode: ModeSpec, report: Detections) -> Detections:
     """The detections of a report that reach the mode's threshold."""
-    return report if mode.threshold is None else report.where(report.score >= mode.threshold)
+    return report if mode.threshold is None else report.where(_reaches(mode, report))
+
+
+def _reaches(mode: ModeSpec, report: Detections) -> Bool[np.ndarray, "det"]:
+    return np.ones(len(report), dtype=bool) if mode.threshold is None else report.score >= mode.threshold
 
 
 def objects_by_mode(spec: CellSpec, data: UnitData) -> dict[str, Objects]:
@@ -232,7 +279,7 @@ def _before_escalation(data: UnitData, outcomes: Outcomes) -> dict[str, np.ndarr
         "ego_speed_mps": scene.ego_speed_mps,
         "cheap_boxes": np.bincount(cheap.frame, minlength=len(scene)),
     }
-    if cheap.boxed:
+    if cheap.has_boxes:
         columns["cheap_required_mps2"] = required_deceleration_mps2(
             monocular_objects(cheap, scene), scene.ego_speed_mps
         )
@@ -241,8 +288,7 @@ def _before_escalation(data: UnitData, outcomes: Outcomes) -> dict[str, np.ndarr
 
 def scored_outcomes(spec: CellSpec, unit: str, mode: str) -> GradedScores:
     """Scores of a mode's detections on a unit and whether each is right, to fit a calibration on."""
-    data = unit_data(spec, unit)
-    return graded_scores(data.reported[mode], data.truth)
+    return unit_data(spec, unit).scores(mode)
 
 
 def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibration]) -> SharedPart:
@@ -251,10 +297,15 @@ def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibratio
     scene, truth = data.scene, data.truth
     cheap, full = spec.modes[0], spec.modes[-1]
     marks = data.used[cheap.name].run & data.used[full.name].run
-    ends = {"cheap": data.used[cheap.name], "full": data.used[full.name]}
-    in_image = {end: perception_losses(used, truth) for end, used in ends.items() if used.boxed}
-    solid = all(has_ground_boxes(used, scene) for used in ends.values())
-    on_ground = {end: ground_losses(used, truth, scene=scene) for end, used in ends.items()} if solid else {}
+    ends = {"cheap": cheap.name, "full": full.name}
+    in_image = {
+        end: perception_losses(data.used[mode], truth, match=data.matching(mode))
+        for end, mode in ends.items()
+        if data.used[mode].has_boxes
+    }
+    used = {end: data.used[mode] for end, mode in ends.items()}
+    solid = all(has_ground_boxes(detections, scene) for detections in used.values())
+    on_ground = {end: ground_losses(detections, truth, scene=scene) for end, detections in used.items() if solid}
     evidence, on_ground = (
         {f"{end}_{name}": column[marks] for end, losses in by_end.items() for name, column in losses.items()}
         for by_end in (in_image, on_ground)
@@ -268,7 +319,7 @@ def shared_part(spec: CellSpec, unit: str, calibrations: Mapping[str, Calibratio
         evidence=evidence,
         on_ground=on_ground,
         graded=None if graded[0] is None or graded[1] is None else (graded[0], graded[1]),
-        covered={mode: covered(detections) for mode, detections in data.used.items()},
+        covered={mode: coverage(detections) for mode, detections in data.used.items()},
     )
 
 
@@ -278,10 +329,14 @@ def _graded_detections(
     """Detections of a mode from a low probability on, right or wrong; None where it has no probabilities."""
     report = data.reported[mode.name]
     if calibration is not None:
-        report = calibrated(report, calibration)
+        report = calibrate(report, calibration)
     elif mode.reader is None or mode.reader.scores != "probabilities":
         return None
-    return graded_frames(report.where(report.score >= LEAST_SCORE), data.truth, frames=marks) if report.boxed else None
+    if not report.has_boxes:
+        return None
+    likely = report.score >= LEAST_SCORE
+    candidates = data.candidates(mode.name).where(likely)
+    return graded_frames(report.where(likely), data.truth, frames=marks, candidates=candidates)
 
 
 def variant_tables(

@@ -16,7 +16,7 @@ from deepval.cli.dataset_options import DataFiles
 from deepval.cli.options import Json
 from deepval.datasets import Dataset
 from deepval.datasets.logs.log import Log
-from deepval.datasets.logs.states import perceived_from, replay_from
+from deepval.datasets.logs.states import perception_at, replay_from
 from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS, Placing
 from deepval.planners.closed_loop import DrivenScene
@@ -135,7 +135,7 @@ def _drives(
             for state in starts if starts is not None else _drivable(log):
                 step(f"driving {unit} from {state}", index, len(units))
                 replay = replay_from(log, state)
-                observed = None if objects is None else perceived_from(log, objects, state)
+                observed = None if objects is None else perception_at(log, objects, state)
                 done = driven(planner, replay, seconds=seconds, replan_s=replan_s, observed=observed)
                 yield DriveRow(unit, state, done)
 

@@ -17,7 +17,7 @@ from deepval.datasets.dataset import Dataset, Recording
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of
-from deepval.geometry.camera import Camera, transformed
+from deepval.geometry.camera import Camera, transform
 from deepval.geometry.classes import KITTI_CLASSES
 from deepval.geometry.motion import track_closing_mps
 from deepval.geometry.vehicle import ground_corners_m
@@ -54,7 +54,7 @@ class Mounting:
     camera: Camera
 
     @property
-    def rectified(self) -> Camera:
+    def grey_camera(self) -> Camera:
         """Camera 0: labels and 3D results are in its axes."""
         return replace(self.camera, ego_from_cam=self.ego_from_cam0)
 
@@ -139,7 +139,7 @@ def read_calibration(path: Path) -> Mounting:
     try:
         ego_from_cam0 = np.linalg.inv(cam0_from_ego)
         ego_from_cam2 = ego_from_cam0.copy()
-        ego_from_cam2[:3, 3] = transformed(ego_from_cam0, -np.linalg.solve(k, matrices["P2"][:, 3]))
+        ego_from_cam2[:3, 3] = transform(ego_from_cam0, -np.linalg.solve(k, matrices["P2"][:, 3]))
     except np.linalg.LinAlgError as error:
         raise InputError(f"a calibration must hold matrices that can be inverted; {path} does not: {error}.") from error
     camera = Camera(k[0, 0], k[1, 1], k[0, 2], k[1, 2], ego_from_cam2, ROAD_Z_M)
@@ -185,7 +185,7 @@ def reference_corners_m(labels: LabelRows, ego_from_cam0: Float[np.ndarray, "4 4
     ground = ground_corners_m(labels.bottom_m[:, [0, 2]], labels.size_m[:, [2, 1]], yaw_rad=-labels.yaw_rad)
     height = np.broadcast_to(labels.bottom_m[:, 1][:, None], ground.shape[:2])
     in_cam0 = np.stack([ground[..., 0], height, ground[..., 1]], axis=-1)
-    return transformed(ego_from_cam0, in_cam0)[..., :2]
+    return transform(ego_from_cam0, in_cam0)[..., :2]
 
 
 def read_truth(path: Path, unit: str, *, calibration: Mounting, dt_s: Float[np.ndarray, "time"]) -> Truth:
@@ -285,7 +285,7 @@ def read_unit(root: Path, unit: str, *, images: str = "image_02", dt_s: float = 
         frame_ids=np.array(frame_ids, dtype="<U6"),
         time_s=motion.time_s,
         ego_speed_mps=motion.ego_speed_mps,
-        cameras={"image_02": calibration.camera, "image_00": calibration.rectified},
+        cameras={"image_02": calibration.camera, "image_00": calibration.grey_camera},
         image_paths=image_files(root / images / unit, frame_ids),
     )
     truth = read_truth(root / "label_02" / f"{unit}.txt", unit, calibration=calibration, dt_s=scene.dt_s)

@@ -44,16 +44,16 @@ def looking_ahead(ahead_m: float, *, left_m: float = 0.0, height_m: float) -> Fl
     return pose
 
 
-def transformed(
+def transform(
     b_from_a: Float[np.ndarray, "4 4"], points_m: Float[np.ndarray, "*batch 3"]
 ) -> Float[np.ndarray, "*batch 3"]:
     """Points of frame a in frame b."""
     return points_m @ b_from_a[:3, :3].T + b_from_a[:3, 3]
 
 
-def projected_px(camera: Camera, points_m: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 2"]:
+def image_points_px(camera: Camera, points_m: Float[np.ndarray, "*batch 3"]) -> Float[np.ndarray, "*batch 2"]:
     """Pixels of points in the ego frame; NaN at or behind the camera plane."""
-    point = transformed(np.linalg.inv(camera.ego_from_cam), points_m)
+    point = transform(np.linalg.inv(camera.ego_from_cam), points_m)
     depth = np.where(point[..., 2] > 0, point[..., 2], np.nan)
     u = camera.fx_px * point[..., 0] / depth + camera.cx_px
     return np.stack([u, camera.fy_px * point[..., 1] / depth + camera.cy_px], axis=-1)
@@ -82,7 +82,7 @@ def image_boxes_px(
     """
     if camera.width_px is None or camera.height_px is None:
         raise InputError("a camera that boxes are projected into must have an image size; found none.")
-    points = transformed(np.linalg.inv(camera.ego_from_cam), cuboids_m)
+    points = transform(np.linalg.inv(camera.ego_from_cam), cuboids_m)
     ahead = points[..., 2] > 0
     depth = np.where(ahead, points[..., 2], 1.0)
     u = camera.fx_px * points[..., 0] / depth + camera.cx_px

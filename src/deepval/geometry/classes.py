@@ -133,7 +133,7 @@ KITTI_CLASSES: dict[str, str] = {name: name for name in CLASSES} | {"Person": "P
 KNOWN_CLASSES: dict[str, str] = {name: name for name in CLASSES} | COCO_CLASSES
 
 
-def looked_up(cls: Shaped[np.ndarray, "obj"], table: dict[str, float]) -> Float[np.ndarray, "obj"]:
+def lookup(cls: Shaped[np.ndarray, "obj"], table: dict[str, float]) -> Float[np.ndarray, "obj"]:
     """A class's number from `table`, for each object."""
     names, index = np.unique(cls, return_inverse=True)
     unknown = [str(name) for name in names if str(name) not in table]

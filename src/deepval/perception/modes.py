@@ -20,12 +20,12 @@ from deepval.files import reading
 from deepval.files.canonical import digest_of, file_digest, folder_digests, plain, sha256
 from deepval.geometry.boxes import proper
 from deepval.geometry.camera import Camera
-from deepval.geometry.classes import HEIGHT_M, NUSCENES_CLASSES, looked_up, super_class
+from deepval.geometry.classes import HEIGHT_M, NUSCENES_CLASSES, lookup, super_class
 from deepval.perception.reported.detection_files import is_cache, open_detections
 from deepval.perception.reported.detection_rows import DetectionFile, ModeReader, Source
 from deepval.perception.reported.detections import DONE, Detections, ScoreKind
 from deepval.perception.simulated.profile import Conditions, Profile, read_profile
-from deepval.perception.simulated.simulation import KITTI_SIZE_PX, detected, draw, street
+from deepval.perception.simulated.simulation import KITTI_SIZE_PX, detections_at, draw, street
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -222,7 +222,7 @@ def upright_boxes_m(truth: Truth, *, road_z_m: float) -> Float[np.ndarray, "obj 
     """
     corners_m = truth.objects.corners_m
     front_m, side_m = corners_m[:, 0] - corners_m[:, 3], corners_m[:, 0] - corners_m[:, 1]
-    height_m = looked_up(truth.cls, HEIGHT_M)
+    height_m = lookup(truth.cls, HEIGHT_M)
     return np.column_stack(
         [
             corners_m.mean(axis=1),
@@ -261,7 +261,9 @@ class Profiled(BuiltIn):
         rng = np.random.default_rng([self.seed, int(sha256(scene.unit.encode())[:16], 16)])
         profile, _ = _shipped_profile()
         conditions = seen_through(scene.camera, street(profile, rng))
-        return detected(draw(profile, scene, truth=seen_by_camera(truth), rng=rng, conditions=conditions), self.size)
+        return detections_at(
+            draw(profile, scene, truth=seen_by_camera(truth), rng=rng, conditions=conditions), self.size
+        )
 
 
 def seen_through(camera: Camera, conditions: Conditions) -> Conditions:

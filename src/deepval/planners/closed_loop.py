@@ -16,7 +16,7 @@ from deepval.geometry.vehicle import Vehicle, clearance_m, ground_corners_m
 from deepval.planners import tracking
 from deepval.planners.comfort import SAMPLES, comfortable
 from deepval.planners.observation import STATIC, Agents, EgoState, Planner, Situation, Trajectory
-from deepval.planners.roads import Rectangles, directions, overlapping
+from deepval.planners.roads import Rectangles, directions, rectangles_overlap
 from deepval.planners.tracking import AX, HEADING, STEER, STEP_S, VX, Reference
 from deepval.world.scene import LaneMap
 
@@ -46,7 +46,7 @@ def footprints_m(agents: Agents) -> Float[np.ndarray, "agent 4 2"]:
     return ground_corners_m(agents.pose[:, :2], agents.size_m, yaw_rad=agents.pose[:, 2])
 
 
-def as_moved(replayed: Sequence[Agents], step: int) -> Agents:
+def agents_at(replayed: Sequence[Agents], step: int) -> Agents:
     """The other agents at a step; an agent that is absent at the next step gets the velocity of its last movement.
 
     Logs whose velocities are differences to the next position have none, or 0, at the end of a track.
@@ -95,7 +95,7 @@ def _hit_by_bumper(pose: Float[np.ndarray, "3"], vehicle: Vehicle, *, agents: Ag
     ahead, rows = directions(pose[2:]), slice(index, index + 1)
     bumper = Rectangles(pose[:2] + vehicle.front_m * ahead, ahead, np.array([[0.0, vehicle.width_m / 2]]))
     other = Rectangles(agents.pose[rows, :2], directions(agents.pose[rows, 2]), agents.size_m[rows] / 2)
-    return bool(overlapping(bumper, other)[0])
+    return bool(rectangles_overlap(bumper, other)[0])
 
 
 Observed = Callable[[int], Agents]
@@ -220,7 +220,7 @@ def drive(
         block = _block(replay, block, states[step, :2])
         if plan is None or step % every == 0:
             situation = _situation(replay, states[step], block=block, step=step)
-            plan = tracked(session.plan(situation, observed(step)), replan_s=replan_s)
+            plan = reference_of(session.plan(situation, observed(step)), replan_s=replan_s)
         states[step + 1] = tracking.next_state(
             states[None, step], plan, index=step % every, wheel_base_m=vehicle.wheel_base_m
         )[0]
@@ -228,7 +228,7 @@ def drive(
     return DrivenScene(states, room_m, contacts, replay.logged_pose[: steps + 1], -(-steps // every))
 
 
-def tracked(plan: Trajectory, *, replan_s: float) -> Reference:
+def reference_of(plan: Trajectory, *, replan_s: float) -> Reference:
     """A plan at the planner's own times -> the tracker's reference, every 0.1 s: linear between two poses."""
     if plan.times_s[-1] < replan_s - 1e-6:
         raise InputError(
@@ -285,7 +285,7 @@ def _clearance_and_contacts(
             name, pose = str(agents.id[row]), state[: HEADING + 1]
             if name in touched:
                 continue
-            agents = as_moved(replay.agents, step)
+            agents = agents_at(replay.agents, step)
             how = meeting(pose, float(state[VX]), vehicle=vehicle, agents=agents, place=int(row))
             fault = at_fault(how, footprint[step], lane_map=replay.lane_map)
             speed = float(np.hypot(*agents.velocity_mps[row]))

@@ -58,19 +58,19 @@ class Idm(Planner):
 
     def plan(self, situation: Situation, agents: Agents) -> IdmTrajectory:
         """The plan along the path from here."""
-        return self.followed(*self.laid(situation), situation, agents)
+        return self.follow(*self.lay_road(situation), situation, agents)
 
     def session(self) -> Planner:
         """A session whose first plan fixes the path and the target speed for all its plans."""
         return IdmSession(self)
 
-    def laid(self, situation: Situation) -> "tuple[Road, float]":
+    def lay_road(self, situation: Situation) -> "tuple[Road, float]":
         """The path from the ego's present position, and the target speed."""
         road = road_ahead(situation, farthest_m=self.radius_m)
         limit_mps = self.fallback_mps if road.speed_limit_mps is None else road.speed_limit_mps
         return road, max(limit_mps, situation.ego.speed_mps)
 
-    def followed(self, road: "Road", target_mps: float, situation: Situation, agents: Agents) -> IdmTrajectory:
+    def follow(self, road: "Road", target_mps: float, situation: Situation, agents: Agents) -> IdmTrajectory:
         """Forward Euler along the path; positions advance with the old speed, speeds do not go below 0."""
         ego = situation.ego
         obstacles = obstacles_of(situation, agents, road=road, radius_m=self.radius_m)
@@ -80,7 +80,7 @@ class Idm(Planner):
         for step in range(self.steps):
             at_m, now_mps = float(progress_m[step]), float(speed_mps[step])
             # As published: the first footprint is the true one, off the path; later ones are centred on the path.
-            pose = ego.pose if step == 0 else centred(road.path.at(progress_m[step : step + 1])[0], ego)
+            pose = ego.pose if step == 0 else rear_axle_poses(road.path.at(progress_m[step : step + 1])[0], ego)
             reach_m = at_m + target_mps * self.steps * self.step_s
             lead = obstacles.lead(pose, at_m, reach_m) or Lead(
                 "", road.path.length_m - at_m, 0.0, ego.vehicle.length_m / 2
@@ -91,7 +91,7 @@ class Idm(Planner):
             speed_mps[step + 1] = max(0.0, now_mps + self.step_s * change)
         return IdmTrajectory(
             times_s=self.step_s * np.arange(self.steps + 1),
-            pose=centred(road.path.at(progress_m), ego),
+            pose=rear_axle_poses(road.path.at(progress_m), ego),
             speed_mps=speed_mps,
             progress_m=progress_m,
             lead_id=tuple(lead.id for lead in leads),
@@ -111,7 +111,7 @@ class Idm(Planner):
         return float(min(max(change, -self.deceleration_mps2), self.acceleration_mps2))
 
 
-def centred(pose: Float[np.ndarray, "*batch 3"], ego: EgoState) -> Float[np.ndarray, "*batch 3"]:
+def rear_axle_poses(pose: Float[np.ndarray, "*batch 3"], ego: EgoState) -> Float[np.ndarray, "*batch 3"]:
     """Poses of the rear axle from poses of the vehicle's centre."""
     heading = pose[..., 2]
     back = ego.vehicle.centre_m * np.stack([np.cos(heading), np.sin(heading), np.zeros_like(heading)], axis=-1)
@@ -226,13 +226,13 @@ class IdmSession(Planner):
 
     Attributes:
         planner: Its constants.
-        laid: Path and target speed of the first plan.
+        course: Path and target speed of the first plan.
     """
 
     planner: Idm
-    laid: tuple[Road, float] | None = None
+    course: tuple[Road, float] | None = None
 
     def plan(self, situation: Situation, agents: Agents) -> IdmTrajectory:
         """The plan from the present state, along the path of the first plan."""
-        self.laid = self.laid or self.planner.laid(situation)
-        return self.planner.followed(*self.laid, situation, agents)
+        self.course = self.course or self.planner.lay_road(situation)
+        return self.planner.follow(*self.course, situation, agents)

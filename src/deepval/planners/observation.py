@@ -16,7 +16,7 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
 from deepval.geometry.vehicle import Vehicle, ground_corners_m, ground_poses
-from deepval.planners.roads import Geometry, Rectangles, Roads, directions, overlapping, shapely
+from deepval.planners.roads import Geometry, Rectangles, Roads, directions, rectangles_overlap, shapely
 from deepval.world.objects import Objects
 from deepval.world.scene import LaneMap, Scene
 
@@ -115,31 +115,33 @@ def agents_of(objects: Objects, ego_pose: Float[np.ndarray, "3"]) -> Agents:
     corners_m = objects.corners_m
     ahead_m = corners_m[:, :2].mean(axis=1) - corners_m[:, 2:].mean(axis=1)
     width_m = np.linalg.norm(corners_m[:, 0] - corners_m[:, 1], axis=-1)
-    centre_m = placed_m(corners_m.mean(axis=1), ego_pose)
+    centre_m = to_world_m(corners_m.mean(axis=1), ego_pose)
     heading = np.arctan2(ahead_m[:, 1], ahead_m[:, 0]) + ego_pose[2]
     return Agents(
         id=_names(objects.track),
         kind=_kinds(objects.cls),
         pose=np.column_stack([centre_m, np.arctan2(np.sin(heading), np.cos(heading))]),
         size_m=np.column_stack([np.linalg.norm(ahead_m, axis=-1), width_m]),
-        velocity_mps=turned(np.nan_to_num(objects.velocity_mps, nan=0.0), float(ego_pose[2])),
+        velocity_mps=rotate(np.nan_to_num(objects.velocity_mps, nan=0.0), float(ego_pose[2])),
     )
 
 
-def turned(vector: Float[np.ndarray, "*batch 2"], angle_rad: float) -> Float[np.ndarray, "*batch 2"]:
+def rotate(vector: Float[np.ndarray, "*batch 2"], angle_rad: float) -> Float[np.ndarray, "*batch 2"]:
     """Vectors turned counter-clockwise."""
     cos, sin = np.cos(angle_rad), np.sin(angle_rad)
     return np.stack([cos * vector[..., 0] - sin * vector[..., 1], sin * vector[..., 0] + cos * vector[..., 1]], axis=-1)
 
 
-def placed_m(point_m: Float[np.ndarray, "*batch 2"], ego_pose: Float[np.ndarray, "3"]) -> Float[np.ndarray, "*batch 2"]:
+def to_world_m(
+    point_m: Float[np.ndarray, "*batch 2"], ego_pose: Float[np.ndarray, "3"]
+) -> Float[np.ndarray, "*batch 2"]:
     """Points of the ego frame in the world."""
-    return turned(point_m, float(ego_pose[2])) + ego_pose[:2]
+    return rotate(point_m, float(ego_pose[2])) + ego_pose[:2]
 
 
-def seen_m(point_m: Float[np.ndarray, "*batch 2"], ego_pose: Float[np.ndarray, "3"]) -> Float[np.ndarray, "*batch 2"]:
+def to_ego_m(point_m: Float[np.ndarray, "*batch 2"], ego_pose: Float[np.ndarray, "3"]) -> Float[np.ndarray, "*batch 2"]:
     """Points of the world in the ego frame."""
-    return turned(point_m - ego_pose[:2], -float(ego_pose[2]))
+    return rotate(point_m - ego_pose[:2], -float(ego_pose[2]))
 
 
 def _names(track: Int[np.ndarray, "obj"]) -> Shaped[np.ndarray, "obj"]:
@@ -258,7 +260,7 @@ class ObservedAgents:
         return shapely.STRtree(polygons).query(shape, predicate="intersects")
 
 
-def observed(
+def observe(
     agents: Agents,
     ego: EgoState,
     *,
@@ -288,7 +290,7 @@ def observed(
     forecast_mps = np.where(backwards, -speed_mps, speed_mps)[:, None] * ahead
     size_m = agents.size_m[nearest]
     own = Rectangles(centre_m, directions(ego.pose[2:])[0], np.array([ego.vehicle.length_m, ego.vehicle.width_m]) / 2)
-    touched = overlapping(own, Rectangles(agents.pose[nearest, :2], ahead, size_m / 2))
+    touched = rectangles_overlap(own, Rectangles(agents.pose[nearest, :2], ahead, size_m / 2))
     red = roads.polygon[shut]
     inside = shapely.contains(red, shapely.Polygon(ego.vehicle.corners_m(ego.pose)))
     lights = np.array([f"red_light_{roads.ids[n]}" for n in shut], dtype=str)

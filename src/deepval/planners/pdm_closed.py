@@ -11,7 +11,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.planners.comfort import comfortable
-from deepval.planners.observation import Agents, EgoState, Planner, Situation, Trajectory, observed
+from deepval.planners.observation import Agents, EgoState, Planner, Situation, Trajectory, observe
 from deepval.planners.proposals import Course, Driver, DriverModel, ProposalMotion, guide
 from deepval.planners.roads import LanePath, ground_around, roads_of
 from deepval.planners.routes import (
@@ -22,8 +22,8 @@ from deepval.planners.routes import (
     shortest_lanes,
     starting_lane,
 )
-from deepval.planners.scoring import ProposalScores, rides, scored
-from deepval.planners.tracking import AX, STEER, VX, YAW_RATE, simulated
+from deepval.planners.scoring import ProposalScores, rides, score_proposals
+from deepval.planners.tracking import AX, STEER, VX, YAW_RATE, simulate
 
 STEP_S = 0.1
 STEPS, PROPOSAL_STEPS = 80, 40
@@ -73,7 +73,7 @@ class PdmClosed(Planner):
 
     def judged(self, situation: Situation, branches: Sequence[Agents]) -> "list[JudgedProposals]":
         """All proposals of each observation with their simulation and scores."""
-        return judged_branches(self, situation, branches)
+        return judge_branches(self, situation, branches)
 
     def session(self) -> Planner:
         """A session whose first plan fixes the paths; it ignores an agent from the first overlap on."""
@@ -90,7 +90,7 @@ class PdmClosed(Planner):
             ahead = np.array([np.cos(ego.pose[2]), np.sin(ego.pose[2]), 0.0])
             pose, speed_mps = ego.pose + signed_mps * times_s[:, None] * ahead, np.full(STEPS + 1, signed_mps)
         else:
-            pose, speed_mps = judged.unrolled(best)
+            pose, speed_mps = judged.unroll(best)
         return PdmTrajectory(times_s, pose, speed_mps, judged.scores.score, best, brake)
 
 
@@ -103,7 +103,7 @@ def braking_mps(ego: EgoState) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Laid:
+class PdmPaths:
     """The paths that the published planner fixes at its first plan: corrected route, centreline, paths beside it."""
 
     route: tuple[str, ...]
@@ -121,7 +121,7 @@ class JudgedProposals:
     simulated: Float[np.ndarray, "prop 41 11"]
     scores: ProposalScores
 
-    def unrolled(self, best: int) -> tuple[Float[np.ndarray, "step 3"], Float[np.ndarray, "step"]]:
+    def unroll(self, best: int) -> tuple[Float[np.ndarray, "step 3"], Float[np.ndarray, "step"]]:
         """Poses and speeds of a proposal over 8 s: after 4 s the driver model of this proposal alone continues."""
         path, speed = divmod(best, self.driver.targets_mps.shape[1])
         one = (slice(path, path + 1), slice(speed, speed + 1))
@@ -139,21 +139,21 @@ class JudgedProposals:
         return self.driver.guides[path].poses(progress_m), speed_mps
 
 
-def laid(planner: PdmClosed, situation: Situation) -> Laid:
+def lay_paths(planner: PdmClosed, situation: Situation) -> PdmPaths:
     """The paths from the ego's present position."""
     roads = roads_of(situation.lane_map)
     route = corrected_route(roads, check_route(roads, situation.route), situation.ego)
     start = starting_lane(roads, route, ego=situation.ego, farthest_m=planner.radius_m)
     middle = centreline(roads, shortest_lanes(roads, route, start))
-    return Laid(route, middle, tuple(middle.beside(left_m) if left_m else middle for left_m in planner.left_m))
+    return PdmPaths(route, middle, tuple(middle.beside(left_m) if left_m else middle for left_m in planner.left_m))
 
 
-def judged_branches(
+def judge_branches(
     planner: PdmClosed,
     situation: Situation,
     branches: Sequence[Agents],
     *,
-    on: Laid | None = None,
+    on: PdmPaths | None = None,
     collided: frozenset[str] = frozenset(),
 ) -> list[JudgedProposals]:
     """The proposals of every branch with their simulation and scores.
@@ -166,7 +166,7 @@ def judged_branches(
         collided: Agents and red lights that were overlapped at an earlier plan.
     """
     roads, ego = roads_of(situation.lane_map), situation.ego
-    on = on or laid(planner, situation)
+    on = on or lay_paths(planner, situation)
     start = starting_lane(roads, on.route, ego=ego, farthest_m=planner.radius_m)
     limit_mps = roads.lanes[start].speed_limit_mps
     speeds_mps = np.array(planner.speed_shares) * (planner.fallback_mps if limit_mps is None else limit_mps)
@@ -186,7 +186,7 @@ def judged_branches(
             DriverModel.of(planner),
             guides,
             np.tile(speeds_mps, (len(guides), 1)),
-            observed(agents, ego, roads=roads, shut=shut, radius_m=planner.radius_m, collided=collided),
+            observe(agents, ego, roads=roads, shut=shut, radius_m=planner.radius_m, collided=collided),
             ego.vehicle,
         )
         for agents in branches
@@ -195,11 +195,11 @@ def judged_branches(
     path_states = [poses(driver, motion) for driver, motion in zip(drivers, motions, strict=True)]
     # Branches often differ in few proposals: each distinct one is simulated once.
     distinct, number = _distinct(path_states)
-    states = simulated(distinct, state_of(ego), wheel_base_m=ego.vehicle.wheel_base_m)
+    states = simulate(distinct, state_of(ego), wheel_base_m=ego.vehicle.wheel_base_m)
     ground = ground_around(roads, ego.vehicle.centres_m(ego.pose), radius_m=planner.radius_m, route=set(lanes))
     ridden = rides(states, ego.vehicle, ground=ground, comfortable=comfortable(states), centreline=on.middle)
     return [
-        JudgedProposals(driver, motion, planned, states[chosen], scored(ridden[chosen], driver.observation))
+        JudgedProposals(driver, motion, planned, states[chosen], score_proposals(ridden[chosen], driver.observation))
         for driver, motion, planned, chosen in zip(drivers, motions, path_states, number, strict=True)
     ]
 
@@ -256,13 +256,13 @@ class PdmSession(Planner):
     """
 
     planner: PdmClosed
-    on: Laid | None = None
+    on: PdmPaths | None = None
     collided: frozenset[str] = frozenset()
 
     def plan(self, situation: Situation, agents: Agents) -> PdmTrajectory:
         """The plan from the present state, along the paths of the first plan."""
-        self.on = self.on or laid(self.planner, situation)
-        (judged,) = judged_branches(self.planner, situation, [agents], on=self.on, collided=self.collided)
+        self.on = self.on or lay_paths(self.planner, situation)
+        (judged,) = judge_branches(self.planner, situation, [agents], on=self.on, collided=self.collided)
         seen = judged.driver.observation
         self.collided |= set(np.asarray(seen.id)[seen.collided].tolist())
         return self.planner.taken(situation.ego, judged)

@@ -39,7 +39,7 @@ class Guide:
 
 def guide(path: LanePath, rear_axle_m: Float[np.ndarray, "2"], *, ahead_m: float, half_width_m: float) -> Guide:
     """The guide of the ego along a path."""
-    start_m = float(path.projected_m(rear_axle_m))
+    start_m = float(path.progress_at_m(rear_axle_m))
     corridor = path.corridor(start_m, start_m + ahead_m, half_width_m=half_width_m)
     # Prepared once, because every agent in every map is tested against it.
     shapely.prepare(corridor)
@@ -96,12 +96,12 @@ def met_by(guides: list[Guide], observation: ObservedAgents, maps: range) -> lis
         who = np.concatenate([np.tile(movers, len(maps)), standing])
         polygon = observation.polygons(j, who)
         hit = shapely.intersects(followed.corridor, polygon)
-        progress_m = followed.path.projected_m(observation.centres_m[j[hit], who[hit]])
+        progress_m = followed.path.progress_at_m(observation.centres_m[j[hit], who[hit]])
         rows.append((np.where(moves[who[hit]], j[hit], -1), number, who[hit], progress_m, polygon[hit]))
         red = np.flatnonzero(shapely.intersects(followed.corridor, observation.red))
         red = red[~observation.collided[len(observation) + red]]
         middles_m = shapely.get_coordinates(shapely.centroid(observation.red[red]))
-        progress_m = followed.path.projected_m(middles_m)
+        progress_m = followed.path.progress_at_m(middles_m)
         rows.append((np.full(len(red), -1), number, len(observation) + red, progress_m, observation.red[red]))
     in_map = np.concatenate([row[0] for row in rows])
     guide = np.concatenate([np.full(len(row[0]), row[1]) for row in rows])

@@ -80,7 +80,7 @@ class LanePath:
         gaps_m = np.diff(self.progress_m)
         return np.diff(self.pose, axis=0) / np.where(gaps_m > 0, gaps_m, 1.0)[:, None]
 
-    def projected_m(self, points_m: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch"]:
+    def progress_at_m(self, points_m: Float[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch"]:
         """Progress of the nearest point on the path."""
         return np.asarray(shapely.line_locate_point(self.line, shapely.points(points_m)), dtype=float)
 
@@ -120,7 +120,7 @@ def directions(heading_rad: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*
     return np.stack([np.cos(heading_rad), np.sin(heading_rad)], axis=-1)
 
 
-def overlapping(first: Rectangles, second: Rectangles) -> Bool[np.ndarray, "*both"]:
+def rectangles_overlap(first: Rectangles, second: Rectangles) -> Bool[np.ndarray, "*both"]:
     """Whether rectangles overlap or touch, pair by pair: no side of either separates them (separating axes, exact)."""
     between = second.centre_m - first.centre_m
     a, b = first.ahead, second.ahead
@@ -164,7 +164,7 @@ class Roads:
     def ground(self) -> np.ndarray:
         """Drivable polygons: lanes, connectors, other ground."""
         others = np.empty(len(self._drivable_m), dtype=object)
-        others[:] = [outlined(outline_m) for outline_m in self._drivable_m]
+        others[:] = [valid_polygon(outline_m) for outline_m in self._drivable_m]
         shapely.prepare(others)
         return np.concatenate([self.polygon, others])
 
@@ -180,14 +180,14 @@ class Roads:
     @cached_property
     def _intersections(self) -> STRtree:
         """Intersections of the map; connectors where it outlines none."""
-        outlines = [outlined(outline_m) for outline_m in self._intersections_m]
+        outlines = [valid_polygon(outline_m) for outline_m in self._intersections_m]
         connectors = [self.polygon[index] for index, lane in enumerate(self.lanes) if lane.connector]
         return shapely.STRtree(outlines or connectors)
 
     @cached_property
     def pose(self) -> tuple[Float[np.ndarray, "point 3"], ...]:
         """Vertices of each lane's middle with their headings."""
-        return tuple(posed(lane.centreline_m) for lane in self.lanes)
+        return tuple(vertex_poses(lane.centreline_m) for lane in self.lanes)
 
     @cached_property
     def length_m(self) -> Float[np.ndarray, "lane"]:
@@ -248,7 +248,7 @@ def roads_of(lane_map: LaneMap) -> Roads:
     return _ROADS[lane_map]
 
 
-def outlined(outline_m: Float[np.ndarray, "_ 2"]) -> Polygon:
+def valid_polygon(outline_m: Float[np.ndarray, "_ 2"]) -> Polygon:
     """A valid polygon from an outline."""
     return shapely.buffer(shapely.Polygon(outline_m), 0)
 
@@ -256,11 +256,11 @@ def outlined(outline_m: Float[np.ndarray, "_ 2"]) -> Polygon:
 def lane_polygon(lane: Lane) -> Polygon:
     """The ground of a lane."""
     if len(lane.polygon_m):
-        return outlined(lane.polygon_m)
+        return valid_polygon(lane.polygon_m)
     return shapely.buffer(shapely.LineString(lane.centreline_m), lane.half_width_m, cap_style="flat")
 
 
-def posed(points_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 3"]:
+def vertex_poses(points_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "point 3"]:
     """Vertices with the heading of the segment that starts there; the last repeats the one before it."""
     steps = np.diff(points_m, axis=0)
     heading = np.arctan2(steps[:, 1], steps[:, 0])

@@ -28,7 +28,7 @@ class RouteSearch(NamedTuple):
     reached: bool
 
 
-def searched(
+def breadth_first(
     start: Node,
     beyond: Callable[[Node], Iterable[Node]],
     *,
@@ -118,7 +118,7 @@ def breadth_first_lanes(roads: Roads, route: Sequence[str], start: int) -> list[
     allowed = frozenset(lanes_of(roads, route))
     # As published: a start in the second roadblock shortens the way by one.
     depth = len(route) - (len(route) > 1 and roads.block_of(start) == route[1])
-    return searched(
+    return breadth_first(
         start,
         lambda lane: [after for after in roads.after(lane) if after in allowed],
         is_goal=lambda lane, at: at == depth and roads.block_of(lane) == route[-1],
@@ -207,12 +207,14 @@ def _by_kind(roads: Roads) -> list[list[int]]:
 
 def _with_approach(roads: Roads, route: list[str], *, here: str, candidates: list[str]) -> list[str]:
     """A route that starts elsewhere, preceded by the way to its first roadblock or to one of its first three."""
-    back = searched(
+    back = breadth_first(
         route[0], roads.blocks_before, is_goal=lambda block, _: block in candidates, most_depth=BACKWARD_DEPTH
     )
     if back.reached:
         return back.way[:0:-1] + route
-    ahead = searched(here, roads.blocks_after, is_goal=lambda block, _: block in route[:3], most_depth=FORWARD_DEPTH)
+    ahead = breadth_first(
+        here, roads.blocks_after, is_goal=lambda block, _: block in route[:3], most_depth=FORWARD_DEPTH
+    )
     if ahead.reached:
         return ahead.way + route[route.index(ahead.way[-1]) + 1 :]
     return route
@@ -222,7 +224,7 @@ def _without_gaps(roads: Roads, route: list[str]) -> list[str]:
     filled = route[:1]
     for before, after in pairwise(route):
         if before not in roads.blocks_before(after):
-            search = searched(
+            search = breadth_first(
                 before, roads.blocks_after, is_goal=lambda block, _, to=after: block == to, most_depth=FORWARD_DEPTH
             )
             filled += search.way[1:-1] if search.reached else []

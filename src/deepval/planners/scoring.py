@@ -14,7 +14,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.geometry.vehicle import Vehicle
 from deepval.planners.observation import ObservedAgents
-from deepval.planners.roads import DrivableGround, LanePath, Rectangles, directions, overlapping
+from deepval.planners.roads import DrivableGround, LanePath, Rectangles, directions, rectangles_overlap
 from deepval.planners.tracking import HEADING, VX, VY
 
 STEP_S = 0.1
@@ -118,7 +118,7 @@ def rides(
 ) -> Rides:
     """Simulated proposals with their progress along the centreline, never below 0."""
     ends_m = vehicle.centres_m(states[:, [0, -1], :3])
-    progress_m = np.maximum(np.diff(centreline.projected_m(ends_m), axis=1)[:, 0], 0.0)
+    progress_m = np.maximum(np.diff(centreline.progress_at_m(ends_m), axis=1)[:, 0], 0.0)
     return Rides(states, vehicle, ground, comfortable, progress_m)
 
 
@@ -142,7 +142,7 @@ class Events:
     in_map: Int[np.ndarray, "event"]
 
 
-def scored(rides: Rides, observation: ObservedAgents) -> ProposalScores:
+def score_proposals(rides: Rides, observation: ObservedAgents) -> ProposalScores:
     """The scores of proposals among the observed agents."""
     overlaps = _overlaps(rides, observation)
     no_collision, collision_s = _collisions(rides, observation, overlaps)
@@ -178,7 +178,7 @@ def _collisions(
     stopped = rides.speed_mps[prop, index] <= STOPPED_MPS
     stopped_other = observation.static[who] | (observation.speed_mps[who] <= STOPPED_MPS)
     _, behind = _ahead_and_behind(rides, observation, events)
-    front = overlapping(rides.bumpers(prop, index), observation.rectangles(in_map, who))
+    front = rectangles_overlap(rides.bumpers(prop, index), observation.rectangles(in_map, who))
     at_fault = ~stopped & (stopped_other | (~behind & front))
     aside = np.flatnonzero(~stopped & ~stopped_other & ~behind & ~front)
     at_fault[aside] = _between_lanes(rides, prop[aside], index[aside])
@@ -225,7 +225,9 @@ def _overlaps(rides: Rides, observation: ObservedAgents) -> Overlaps:
         prop, at, which = np.nonzero(away_m[..., 0] ** 2 + away_m[..., 1] ** 2 <= reach_m[open_to] ** 2)
         who = open_to[which]
         own = rides.footprints(prop, at)
-        hit = overlapping(Rectangles(centre_m[prop, at], own.ahead, own.half_m), observation.rectangles(maps[at], who))
+        hit = rectangles_overlap(
+            Rectangles(centre_m[prop, at], own.ahead, own.half_m), observation.rectangles(maps[at], who)
+        )
         rows.append(np.stack([prop, who, at, np.full(len(prop), step)])[:, hit])
     return Overlaps(*np.concatenate(rows, axis=1))
 

@@ -66,7 +66,7 @@ def _ahead(gaps: int) -> Int[np.ndarray, "gap ahead"]:
     return np.minimum(np.arange(gaps)[:, None] + np.arange(HORIZON + 1), gaps - 1)
 
 
-def wrapped_rad(angle_rad: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
+def wrap_rad(angle_rad: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
     """The angle in [-pi, pi)."""
     return (angle_rad + np.pi) % (2 * np.pi) - np.pi
 
@@ -77,11 +77,11 @@ def reference(path_states: Float[np.ndarray, "prop pose 3"]) -> Reference:
     moved = np.diff(path_states[..., :2], axis=-2)
     along_m = moved[..., 0] * np.cos(heading) + moved[..., 1] * np.sin(heading)
     speed = along_m @ _speed_fit(along_m.shape[-1]).T
-    turned_rad = wrapped_rad(np.diff(path_states[..., HEADING], axis=-1))
-    return Reference(path_states, speed, _fitted_curvature_per_m(turned_rad, speed))
+    turned_rad = wrap_rad(np.diff(path_states[..., HEADING], axis=-1))
+    return Reference(path_states, speed, _curvature_fit_per_m(turned_rad, speed))
 
 
-def simulated(
+def simulate(
     path_states: Float[np.ndarray, "prop pose 3"], start: Float[np.ndarray, "11"], *, wheel_base_m: float
 ) -> Float[np.ndarray, "prop pose 11"]:
     """The states of a vehicle that starts in `start` and tracks each proposal; the first is `start`."""
@@ -135,7 +135,7 @@ def _speed_fit(gaps: int) -> Float[np.ndarray, "gap gap"]:
     return summed @ np.linalg.solve(STEP_S**2 * summed.T @ summed + penalty, STEP_S * summed.T)
 
 
-def _fitted_curvature_per_m(
+def _curvature_fit_per_m(
     turned_rad: Float[np.ndarray, "prop gap"], speed_mps: Float[np.ndarray, "prop gap"]
 ) -> Float[np.ndarray, "prop gap"]:
     """Curvatures that give these turns at the fitted speeds, with the smallest possible changes."""
@@ -175,7 +175,7 @@ def _steer_rate(
     """
     pose, (cos, sin) = tracked.pose[:, index], tracked.direction[index]
     lateral_m = (state[Y] - pose[:, Y]) * cos - (state[X] - pose[:, X]) * sin
-    heading_rad = wrapped_rad(state[HEADING] - pose[:, HEADING])
+    heading_rad = wrap_rad(state[HEADING] - pose[:, HEADING])
 
     way_m = STEP_S * (state[VX, :, None] + acceleration_mps2[:, None] * STEP_TIMES_S)
     weight = np.empty((2, *way_m.shape))  # of a turn: in the final heading, and in the final lateral error
@@ -185,7 +185,7 @@ def _steer_rate(
     bent_rad, bent_m = (weight * tracked.bends_per_m[index]).sum(axis=-1)
 
     curvature_now_per_m = state[STEER] / LQR_WHEEL_BASE_M
-    end_rad = wrapped_rad(heading_rad + curvature_now_per_m * straight_m - bent_rad)
+    end_rad = wrap_rad(heading_rad + curvature_now_per_m * straight_m - bent_rad)
     end_m = lateral_m + heading_rad * straight_m + curvature_now_per_m * aside - bent_m
     pull = LATERAL_WEIGHT * shift * end_m + HEADING_WEIGHT * turn * end_rad
     return -pull / (LATERAL_WEIGHT * shift**2 + HEADING_WEIGHT * turn**2 + STEER_RATE_WEIGHT)
@@ -207,7 +207,7 @@ def _bicycle_step(
     # Position and heading advance with the old speed and steering, the speed with the new acceleration.
     after[X] = state[X] + moved_m * np.cos(heading)
     after[Y] = state[Y] + moved_m * np.sin(heading)
-    after[HEADING] = wrapped_rad(heading + moved_m * np.tan(steer) / wheel_base_m)
+    after[HEADING] = wrap_rad(heading + moved_m * np.tan(steer) / wheel_base_m)
     after[VX] = speed + STEP_S * after[AX]
     turned = steer + STEP_S * after[STEER_RATE]
     after[STEER] = np.maximum(np.minimum(turned, LARGEST_STEER_RAD), -LARGEST_STEER_RAD)

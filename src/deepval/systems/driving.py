@@ -13,7 +13,7 @@ import numpy as np
 from deepval.arrays import Bool, Float
 from deepval.errors import InputError
 from deepval.geometry.vehicle import Vehicle, clearance_m
-from deepval.planners.observation import Agents, Planner, Situation, Trajectory, agents_of, seen_m, situation_at
+from deepval.planners.observation import Agents, Planner, Situation, Trajectory, agents_of, situation_at, to_ego_m
 from deepval.systems.logged_losses import AHEAD_S, judged_frames, places_of, pose_terms
 from deepval.systems.proposal_tips import proposal_tips
 from deepval.systems.system import System
@@ -30,7 +30,7 @@ TRIVIAL = "constant_velocity_"
 STANDING_MPS = 0.1
 STANDING_M = 0.5
 BENDING_RAD = np.radians(15)
-"""From where on words say stop, stand and bend."""
+"""Bounds from which on a plan is described as a stop, a standstill or a bend."""
 
 
 @dataclass(frozen=True)
@@ -183,11 +183,11 @@ def _plan(made: Trajectory, situation: Situation) -> Float[np.ndarray, "ahead 4"
     knots, ego = places_of(AHEAD_S, made.times_s), situation.ego.pose
     turn = made.pose[knots, 2] - ego[2]
     heading = np.arctan2(np.sin(turn), np.cos(turn))
-    return np.column_stack([seen_m(made.pose[knots, :2], ego), heading, made.speed_mps[knots]])
+    return np.column_stack([to_ego_m(made.pose[knots, :2], ego), heading, made.speed_mps[knots]])
 
 
 def _key(agents: Agents) -> tuple[bytes, ...]:
-    """What an observation is, to tell the same from another."""
+    """Content of an observation; equal observations have equal content."""
     names = tuple(str(name).encode() for name in agents.id)
     return (*names, *(part.tobytes() for part in (agents.kind, agents.pose, agents.size_m, agents.velocity_mps)))
 

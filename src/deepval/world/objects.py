@@ -93,7 +93,7 @@ class Objects:
         return Objects(frames=1, frame=np.zeros(len(here), dtype=int), **columns)
 
 
-def boxed(
+def box_objects(
     frames: int,
     frame: Int[np.ndarray, "obj"],
     *,

@@ -99,7 +99,7 @@ def straight_on(lane_map: LaneMap, lane: str, *, ahead_m: float) -> list[str]:
         if not candidates:
             break
         end_headings = np.array([_headings(lane_map.lanes[key].centreline_m)[-1] for key in candidates])
-        current = candidates[int(np.argmin(np.abs(_wrapped(end_headings - heading))))]
+        current = candidates[int(np.argmin(np.abs(_wrap(end_headings - heading))))]
         lanes.append(current)
         length_m += float(np.linalg.norm(np.diff(lane_map.lanes[current].centreline_m, axis=0), axis=1).sum())
     return lanes
@@ -135,7 +135,7 @@ def _before(lane_map: LaneMap, near: list[str]) -> Int[np.ndarray, "lane most"]:
 
 def _costs(line_m: Float[np.ndarray, "vertex 2"], pose: Float[np.ndarray, "point 3"]) -> Float[np.ndarray, "point"]:
     distance_m, segment = _distances(line_m, pose[:, :2])
-    turn_rad = _wrapped(pose[:, 2] - _headings(line_m)[segment])
+    turn_rad = _wrap(pose[:, 2] - _headings(line_m)[segment])
     return distance_m**2 + (HEADING_M_PER_RAD * turn_rad) ** 2
 
 
@@ -156,7 +156,7 @@ def _headings(line_m: Float[np.ndarray, "vertex 2"]) -> Float[np.ndarray, "segme
     return np.arctan2(along[:, 1], along[:, 0])
 
 
-def _wrapped(angle: np.ndarray) -> np.ndarray:
+def _wrap(angle: np.ndarray) -> np.ndarray:
     return (angle + np.pi) % (2 * np.pi) - np.pi
 
 

@@ -22,7 +22,7 @@ from deepval.datasets.logs.geopackage import Database, open_database
 from deepval.datasets.logs.log import Log, route_of, route_starts
 from deepval.datasets.logs.nuplan_tables import (
     TABLES,
-    joined,
+    join_drives,
     map_file,
     numbers,
     read_boxes,
@@ -31,7 +31,7 @@ from deepval.datasets.logs.nuplan_tables import (
     token_text,
 )
 from deepval.datasets.logs.states import unit_of
-from deepval.datasets.logs.unpickling import unpickled
+from deepval.datasets.logs.unpickling import unpickle
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.geometry.camera import Camera, looking_ahead
@@ -116,7 +116,7 @@ def _row(database: Database) -> tuple[Any, ...] | None:
 def _numbers(database: Database, content: Any, *, name: str, shape: tuple[int, ...]) -> Float[np.ndarray, "..."]:
     requirement = f"{database.path}: the {name} of {CHANNEL} must be numbers of shape {shape}"
     try:
-        values = np.array(unpickled(content) if isinstance(content, bytes) else content, dtype=float)
+        values = np.array(unpickle(content) if isinstance(content, bytes) else content, dtype=float)
     except InputError as error:
         raise InputError(f"{requirement}; {error}.") from error
     except (TypeError, ValueError) as error:
@@ -329,7 +329,7 @@ class Nuplan(Dataset):
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """The scene at the states of all scenarios of one log, and its reference."""
         units = [(*unit_of(drive.log), drive.pictures) for drive in self.read_drives(unit)]
-        return joined([(replace(scene, image_paths=pictures), truth) for scene, truth, pictures in units])
+        return join_drives([(replace(scene, image_paths=pictures), truth) for scene, truth, pictures in units])
 
     def read_drives(self, unit: str) -> list[NuplanDrive]:
         """All steps of the scenarios of one log, in time order."""

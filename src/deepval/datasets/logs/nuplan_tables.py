@@ -44,7 +44,7 @@ def map_file(maps: Path, location: str) -> Path:
     if reading.is_file(index):
         path = folder / _version(index, location) / "map.gpkg"
         if not reading.is_file(path):
-            raise InputError(f"the map of {location} must be at {path}, as {index} says; there is no such file.")
+            raise InputError(f"the map of {location} must be at {path}, according to {index}; there is no such file.")
         return path
     paths = sorted(reading.find(folder, "*/map.gpkg"))
     if len(paths) != 1:
@@ -192,7 +192,7 @@ def _id(number: Any) -> str:
     raise InputError(f"numbers of lanes and lane groups must be whole; found {number!r}.")
 
 
-def joined(drives: Sequence[tuple[Scene, Truth]]) -> tuple[Scene, Truth]:
+def join_drives(drives: Sequence[tuple[Scene, Truth]]) -> tuple[Scene, Truth]:
     """One unit of drives that share camera, map and vehicle; tracks of different drives get different numbers."""
     if not drives:
         raise InputError("a unit must be joined from one drive or more; found none.")

@@ -50,7 +50,7 @@ def replay_from(log: Log, state: int = 0) -> Replay:
     )
 
 
-def perceived_from(log: Log, perceived: Objects, state: int = 0) -> Observed:
+def perception_at(log: Log, perceived: Objects, state: int = 0) -> Observed:
     """A mode's objects at the log's states -> the agents at each step of a drive, constant until the next state.
 
     The agents are as perceived from the logged vehicle, wherever the driven vehicle is.

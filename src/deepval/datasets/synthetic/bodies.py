@@ -69,13 +69,13 @@ Canvas = Shaped[np.ndarray, "height width"]
 FEW_ROWS = 12
 
 
-def packed(rgb: Shaped[np.ndarray, "*batch 3"]) -> Shaped[np.ndarray, "*batch"]:
+def pack(rgb: Shaped[np.ndarray, "*batch 3"]) -> Shaped[np.ndarray, "*batch"]:
     """Colours of whole numbers in 0 to 255 as packed pixels."""
     red, green, blue = np.moveaxis(np.asarray(rgb, dtype=np.uint32), -1, 0)
     return red | green << 8 | blue << 16
 
 
-def unpacked(canvas: Canvas) -> Shaped[np.ndarray, "height width 3"]:
+def unpack(canvas: Canvas) -> Shaped[np.ndarray, "height width 3"]:
     """A canvas as a picture: height, width, RGB, uint8."""
     little = np.ascontiguousarray(canvas, dtype="<u4")
     return np.ascontiguousarray(little.view(np.uint8).reshape(*canvas.shape, 4)[..., :3])
@@ -185,7 +185,7 @@ class Brush:
 
     def pixel(self, rgb: Float[np.ndarray, "*batch 3"]) -> np.ndarray:
         """Colours as packed pixels."""
-        return packed(np.clip(rgb - self.margin, 0, 255 - 2 * self.margin).astype(np.uint8))
+        return pack(np.clip(rgb - self.margin, 0, 255 - 2 * self.margin).astype(np.uint8))
 
     def colour(self, rgb: np.ndarray, distance_m: float, *, shade: float = 1.0, glows: bool = False) -> int:
         """A colour as it looks at a distance, as a packed pixel; lamps glow at night."""

@@ -13,7 +13,7 @@ from uuid import uuid4
 import numpy as np
 
 from deepval.arrays import Bool, Float, Shaped
-from deepval.datasets.synthetic.bodies import WEATHERS, Brush, Look, packed, paint_body, unpacked
+from deepval.datasets.synthetic.bodies import WEATHERS, Brush, Look, pack, paint_body, unpack
 from deepval.datasets.synthetic.traffic import LANE_M, Drive
 from deepval.errors import InputError
 from deepval.files import reading
@@ -173,7 +173,7 @@ def painter(drive: Drive, look: Look, *, camera: Camera) -> Callable[[int], np.n
         brush = Brush(camera, weather, look.brightness)
         sky = sky_of(brush, top=ground.top)
         tile = np.rint(rng.normal(0, weather.grain, (128, 512))).clip(-brush.margin, brush.margin)
-        grain = packed(np.repeat(tile[..., None] + brush.margin, 3, axis=-1))
+        grain = pack(np.repeat(tile[..., None] + brush.margin, 3, axis=-1))
         repeats = (-(-(camera.height_px or 375) // 128), -(-((camera.width_px or 1242) + 256) // 512))
         return (
             ground, brush, sky, *road_colours(drive.street), scenery_of(drive, look.scenery), paints(drive, rng),
@@ -199,7 +199,7 @@ def painter(drive: Drive, look: Look, *, camera: Camera) -> Callable[[int], np.n
             )
         offset = (frame * 97) % 256
         # Colours keep the grain's margin from 0 and 255, so no byte of a packed pixel overflows.
-        return unpacked(picture + grain[:, offset : offset + picture.shape[1]])
+        return unpack(picture + grain[:, offset : offset + picture.shape[1]])
 
     return draw
 

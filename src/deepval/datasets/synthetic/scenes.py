@@ -20,13 +20,13 @@ from deepval.datasets.synthetic.render import pictures_of, write_pictures
 from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
 from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
-from deepval.geometry.camera import Camera, projected_px, transformed
+from deepval.geometry.camera import Camera, image_points_px, transform
 from deepval.geometry.motion import track_closing_mps
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import Detections, DetectionSet, ScoreKind
 from deepval.perception.simulated.profile import Profile, read_profile
-from deepval.perception.simulated.simulation import Draw, detected, draw, street
+from deepval.perception.simulated.simulation import Draw, detections_at, draw, street
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
@@ -86,10 +86,10 @@ class Seen(NamedTuple):
 
 def boxes_px(points_m: Float[np.ndarray, "row 8 3"], camera: Camera) -> Float[np.ndarray, "row 4"]:
     """Image boxes around cuboids, not clipped to the image; parts behind the camera are moved just in front."""
-    depth_m = transformed(np.linalg.inv(camera.ego_from_cam), points_m)[..., 2]
+    depth_m = transform(np.linalg.inv(camera.ego_from_cam), points_m)[..., 2]
     ahead = points_m.copy()
     ahead[..., 0] += np.maximum(NEAREST_M - depth_m, 0.0)
-    pixel = projected_px(camera, ahead)
+    pixel = image_points_px(camera, ahead)
     return np.concatenate([pixel.min(axis=1), pixel.max(axis=1)], axis=-1)
 
 
@@ -342,7 +342,7 @@ class Simulated(ModeReader):
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """The detections on one scene."""
-        return detected(scene_of(self.seed, self.settings, scene.unit).drawn, self.size)
+        return detections_at(scene_of(self.seed, self.settings, scene.unit).drawn, self.size)
 
 
 @cache

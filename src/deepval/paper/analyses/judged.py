@@ -14,7 +14,7 @@ from deepval.judging.draws import Draws
 from deepval.judging.resamples import ratio
 from deepval.paper.columns import column, count, high, low, share
 from deepval.perception.reported.losses import LOSSES
-from deepval.perception.reported.score_thresholds import GRID, SHARED, OperatingPoint, count_matched
+from deepval.perception.reported.score_thresholds import GRID, SHARED, OperatingPoint, count_matching_point
 from deepval.report.table import number
 from deepval.results import Result
 from deepval.tables.costs import Costs
@@ -74,7 +74,7 @@ def count_matched_point(
     parts = [unit_data(spec, unit) for unit in (spec.roles.train if units is None else units)]
     cheap, full = ([part.reported[mode.name] for part in parts] for mode in ends)
     least = SHARED if ends[0].threshold is None else ends[0].threshold
-    return count_matched(cheap, full, cheap_threshold=least, grid=grid)
+    return count_matching_point(cheap, full, cheap_threshold=least, grid=grid)
 
 
 def count_matched_specs(specs: Sequence[CellSpec], *, units: Sequence[str] | None = None) -> list[CellSpec]:

@@ -66,7 +66,7 @@ def rows(
         seen = [unit_data(spec, unit) for unit in watch(chosen, f"lift on {name}")]
         for mode in spec.order:
             used = {unit: item.used[mode] for unit, item in zip(chosen, seen, strict=True)}
-            if not all(item.boxed for item in used.values()):
+            if not all(item.has_boxes for item in used.values()):
                 raise InputError(f"{name}: the lift is of image boxes, and mode {mode} has none: choose other modes.")
             scenes, truths = [item.scene for item in seen], [item.truth for item in seen]
             bands = lift_bias(DetectionSet(mode, "none", used), scenes, truths=truths, cls=cls)

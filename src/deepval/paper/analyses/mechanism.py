@@ -110,7 +110,7 @@ def _only(
     one: Detections, other: Detections, seen: UnitData
 ) -> tuple[Bool[np.ndarray, "det"], Bool[np.ndarray, "det"]]:
     """False positives that only one mode has, and its detections of objects that the other mode misses."""
-    in_image = one.boxed and other.boxed
+    in_image = one.has_boxes and other.has_boxes
     mine, theirs = (_matched(item, seen, in_image=in_image) for item in (one, other))
     common = np.zeros(len(one), dtype=bool)
     common[_reported_by_both(one, other, seen.scene, in_image=in_image)] = True

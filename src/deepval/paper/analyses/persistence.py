@@ -97,7 +97,7 @@ def _filtered(ends: CellSpec, units: Sequence[str], watch: Watch) -> dict[bool, 
     for unit in watch(units, "detections that persist"):
         seen = unit_data(ends, unit)
         for end, mode in enumerate(ends.order):
-            if not seen.used[mode].boxed:
+            if not seen.used[mode].has_boxes:
                 raise InputError(
                     f"{ends.name}: the persistence filter compares image boxes, and mode {mode} has none: choose "
                     "other modes."

@@ -139,7 +139,7 @@ def configurations(
 def _geometries(spec: CellSpec) -> tuple[str, ...]:
     """The cell's own geometry and the oracle's; beside the oracle's, the one that its detections can be placed by."""
     if spec.geometry == "oracle":
-        solid = any(not used.boxed for unit in spec.units for used in unit_data(spec, unit).used.values())
+        solid = any(not used.has_boxes for unit in spec.units for used in unit_data(spec, unit).used.values())
         return ("cuboids" if solid else "monocular", "oracle")
     return (spec.geometry, "oracle") if spec.geometry in ("monocular", "cuboids") else (spec.geometry,)
 

@@ -23,8 +23,8 @@ from deepval.perception.reported.score_thresholds import (
     OperatingPoint,
     Rates,
     Tuned,
+    best_threshold,
     own_scale_points,
-    tuned_threshold,
     unit_counts,
 )
 from deepval.progress import Watch, unwatched
@@ -100,7 +100,7 @@ def ends_of(spec: CellSpec, *, watch: Watch = unwatched) -> Ends:
     for unit in watch(spec.roles.train, "scores"):
         seen = unit_data(spec, unit)
         both = reported_by_both(spec, seen)
-        boxed &= all(detections.boxed for detections in both)
+        boxed &= all(detections.has_boxes for detections in both)
         if not boxed and not all(has_ground_boxes(detections, seen.scene) for detections in both):
             raise InputError(f"{spec.name}: precision and recall need image boxes or 3D boxes, of both modes.")
         for scores_of_mode, detections in zip(scores, both, strict=True):
@@ -170,7 +170,7 @@ def tuned(spec: CellSpec, ends: Ends, units: Sequence[str], *, watch: Watch = un
         for total, mode, grid in zip(sums, modes, grids, strict=True):
             total += [loss[judged].sum() for loss in _own_losses(spec, mode, seen, grid)]
     means = [dict(zip(grid, total / max(inputs, 1), strict=True)) for grid, total in zip(grids, sums, strict=True)]
-    cheap, full = (tuned_threshold(mean.__getitem__, grid=grid) for mean, grid in zip(means, grids, strict=True))
+    cheap, full = (best_threshold(mean.__getitem__, grid=grid) for mean, grid in zip(means, grids, strict=True))
     return cheap, full
 
 

@@ -8,11 +8,11 @@ import numpy as np
 
 from deepval.arrays import Bool, Int
 from deepval.errors import InputError
-from deepval.geometry.classes import HEIGHT_M, LENGTH_M, looked_up
+from deepval.geometry.classes import HEIGHT_M, LENGTH_M, lookup
 from deepval.geometry.lift import LiftSettings, lift
 from deepval.geometry.motion import expansion_per_s
 from deepval.perception.reported.detections import Detections
-from deepval.world.objects import Objects, boxed
+from deepval.world.objects import Objects, box_objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -71,13 +71,13 @@ def monocular_objects(
     """
     if np.isnan(detections.box_px).any():
         raise InputError(f"unit {detections.unit}: the monocular lift needs image boxes; this source has none.")
-    lifted = lift(detections.box_px, looked_up(detections.cls, HEIGHT_M), camera=scene.camera, settings=settings)
+    lifted = lift(detections.box_px, lookup(detections.cls, HEIGHT_M), camera=scene.camera, settings=settings)
     growth = expansion_per_s(detections.frame, detections.box_px, class_code=detections.class_code, dt_s=scene.dt_s)
-    objects = boxed(
+    objects = box_objects(
         len(scene),
         detections.frame,
         near_m=lifted.range_m,
-        far_m=lifted.range_m + looked_up(detections.cls, LENGTH_M),
+        far_m=lifted.range_m + lookup(detections.cls, LENGTH_M),
         lateral_m=lifted.lateral_m,
         closing_mps=lifted.range_m * np.maximum(growth, 0.0),
         names=detections.cls,

@@ -11,12 +11,12 @@ import numpy as np
 
 from deepval.arrays import Bool
 from deepval.geometry.boxes import Best, best_partner, frame_pairs, iou
-from deepval.geometry.classes import LENGTH_M, looked_up, super_class
+from deepval.geometry.classes import LENGTH_M, lookup, super_class
 from deepval.geometry.lift import LiftSettings
 from deepval.perception.placing.monocular import Placing, monocular_objects
 from deepval.perception.placing.track_placing import Cuboids
 from deepval.perception.reported.detections import Detections, DetectionSet
-from deepval.world.objects import Objects, boxed
+from deepval.world.objects import Objects, box_objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -33,7 +33,7 @@ class OracleGeometry(Placing):
         self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
     ) -> Objects:
         """The objects, on the reference where they fit it."""
-        if detections.cuboid_m is not None and not detections.boxed:
+        if detections.cuboid_m is not None and not detections.has_boxes:
             objects = oracle_cuboids(detections, scene, truth=truth, farthest_m=self.farthest_m)
             return objects if keep is None else objects.where(keep)
         return oracle_objects(
@@ -92,11 +92,11 @@ def oracle_objects(
     near_m[matched] = reference.near_m[partner]
     lateral_m[matched] = reference.lateral_m[partner]
     closing_mps[matched] = reference.closing_mps[partner]
-    objects = boxed(
+    objects = box_objects(
         len(scene),
         detections.frame,
         near_m=near_m,
-        far_m=near_m + looked_up(detections.cls, LENGTH_M),
+        far_m=near_m + lookup(detections.cls, LENGTH_M),
         lateral_m=lateral_m,
         closing_mps=closing_mps,
         names=detections.cls,

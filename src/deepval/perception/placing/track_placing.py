@@ -12,12 +12,12 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou, proper
-from deepval.geometry.classes import HEIGHT_M, LENGTH_M, WIDTH_M, looked_up, super_class
+from deepval.geometry.classes import HEIGHT_M, LENGTH_M, WIDTH_M, lookup, super_class
 from deepval.geometry.lift import LiftSettings, lift
 from deepval.geometry.vehicle import rectangles_m
 from deepval.perception.placing.monocular import Placing
 from deepval.perception.reported.detections import Detections, ground_boxes
-from deepval.perception.reported.matching import MOST_APART_M, OnGround, assigned, near_pairs, reference_standing
+from deepval.perception.reported.matching import MOST_APART_M, OnGround, assignment, near_pairs, reference_standing
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
@@ -110,7 +110,7 @@ class Tracks(Placing):
                 OnGround(used.frame, used.cls, box.centre_m), reference_standing(truth), most_apart_m=self.most_apart_m
             )
             det, obj, corners_m = pairs.first, pairs.second, box.corners_m
-        elif used.boxed:
+        elif used.has_boxes:
             visible = _in_image(truth)
             det, obj = image_pairs(used, truth, visible, least_iou=self.least_iou)
             corners_m = road_corners_m(used, scene, settings=self.settings)
@@ -143,17 +143,17 @@ def image_pairs(
     same = super_class(detections.cls)[pairs.first] == super_class(truth.cls)[pairs.second]
     may = same & visible[pairs.second] & (overlap >= least_iou)
     det, obj = pairs.first[may], pairs.second[may]
-    chosen = assigned(det, obj, overlap=overlap[may])
+    chosen = assignment(det, obj, overlap=overlap[may])
     return det[chosen], obj[chosen]
 
 
 def road_corners_m(detections: Detections, scene: Scene, *, settings: LiftSettings) -> Float[np.ndarray, "det 4 2"]:
     """Footprints of class size at the lifted positions of image boxes, with the heading of the ego vehicle."""
-    lifted = lift(detections.box_px, looked_up(detections.cls, HEIGHT_M), camera=scene.camera, settings=settings)
-    middle_m, half_m = lifted.lateral_m.mean(axis=1), looked_up(detections.cls, WIDTH_M) / 2
+    lifted = lift(detections.box_px, lookup(detections.cls, HEIGHT_M), camera=scene.camera, settings=settings)
+    middle_m, half_m = lifted.lateral_m.mean(axis=1), lookup(detections.cls, WIDTH_M) / 2
     return rectangles_m(
         lifted.range_m,
-        lifted.range_m + looked_up(detections.cls, LENGTH_M),
+        lifted.range_m + lookup(detections.cls, LENGTH_M),
         lateral_m=np.column_stack([middle_m - half_m, middle_m + half_m]),
     )
 

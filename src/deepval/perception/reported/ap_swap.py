@@ -23,7 +23,7 @@ from deepval.errors import InputError
 from deepval.geometry.classes import CLASSES, SUPER_CLASS, super_class
 from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.losses import greedy_matches, precision_curve
-from deepval.perception.reported.matching import MatchSettings, match_candidates
+from deepval.perception.reported.matching import Candidates, match_candidates
 from deepval.world.truth import Truth
 
 GROUPS: tuple[str, ...] = tuple(sorted({SUPER_CLASS[name] for name in CLASSES}))
@@ -67,7 +67,7 @@ def graded_frames(
     truth: Truth,
     *,
     frames: Bool[np.ndarray, "time"] | None = None,
-    settings: MatchSettings | None = None,
+    candidates: Candidates | None = None,
 ) -> GradedFrames:
     """The detections of a unit, right or wrong, in the frames that `frames` marks (None: all), numbered anew."""
     mark = np.ones(truth.frames, dtype=bool) if frames is None else frames
@@ -78,7 +78,7 @@ def graded_frames(
         raise InputError(
             f"unit {detections.unit}: a mode must have been run on every frame graded; frame {first} was not."
         )
-    candidates = match_candidates(detections, truth, settings=settings)
+    candidates = candidates or match_candidates(detections, truth)
     right = greedy_matches(candidates.det, candidates.obj, overlap=candidates.overlap, score=detections.score)
     counted = (right | ~candidates.excused) & mark[detections.frame]
     judged = candidates.judged & mark[truth.frame]
@@ -89,7 +89,7 @@ def graded_frames(
     return GradedFrames(number[selected.frame], selected.score, right[counted], _group(selected.cls), objects)
 
 
-def numbered_on(units: Sequence[GradedFrames]) -> GradedFrames:
+def join_units(units: Sequence[GradedFrames]) -> GradedFrames:
     """The graded frames of several units as one list, frames numbered on from unit to unit."""
     if not units:
         raise InputError("At least one unit must be graded; found none.")
@@ -111,7 +111,7 @@ def ap_swap(weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time
 
     One curve over all classes and frames, all-point interpolation.
     """
-    frames = checked_frames(weak, strong)
+    frames = common_frames(weak, strong)
     total = int(weak.objects.sum())
     if not total:
         return np.full(frames, np.nan)
@@ -142,7 +142,7 @@ def contextual_gains(
     The context is the weak output of the n frames of `context` other than the frame itself. mAP is the mean of the
     101-point AP over the super-classes that have something to find; the reward is 0 where none has.
     """
-    frames = checked_frames(weak, strong)
+    frames = common_frames(weak, strong)
     inside = np.zeros(frames, dtype=bool)
     inside[context] = True
     gain, groups = np.zeros(frames), np.zeros(frames)
@@ -155,7 +155,7 @@ def contextual_gains(
     return gain / np.maximum(groups, 1) * (inside.sum() - inside + 1)
 
 
-def checked_frames(weak: GradedFrames, strong: GradedFrames) -> int:
+def common_frames(weak: GradedFrames, strong: GradedFrames) -> int:
     """The number of graded frames, which must be the same in both modes."""
     if not np.array_equal(weak.objects, strong.objects):
         raise InputError(
@@ -313,7 +313,7 @@ def released_gains(
     The context is the weak output of n other frames. mAP is the mean over the super-classes that have something to find
     in the context or the frame; the reward is 0 where none has.
     """
-    frames = checked_frames(weak, strong)
+    frames = common_frames(weak, strong)
     lists = [_both(weak.of_group(group), strong.of_group(group), frames) for group in range(len(GROUPS))]
     objects = weak.objects[:, : len(GROUPS)]
     inside = np.zeros(frames, dtype=bool)

@@ -137,7 +137,7 @@ def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
             raise InputError(
-                f"The cache {cache} was filled with {key} {_short(old.get(key))} and is now asked for "
+                f"The cache {cache} was filled with {key} {_short(old.get(key))}; this run has "
                 f"{_short(new.get(key))}: use another folder, or delete this one."
             )
 
@@ -198,7 +198,7 @@ def read_mode(cache: Path, mode: str) -> CachedMode:
 
 
 @contextmanager
-def locked(cache: Path) -> Iterator[None]:
+def lock(cache: Path) -> Iterator[None]:
     """Keep a second run out of the same cache; the lock is released with the process, however it ends."""
     try:
         cache.mkdir(parents=True, exist_ok=True)

@@ -62,7 +62,7 @@ def open_detections(
     if not reading.exists(path):
         raise InputError(f"detections must be at {path}; there is nothing there: check the path.")
     if is_cache(path):
-        return read_cached(path, source)
+        return read_cache(path, source)
     if reading.is_folder(path) or path.suffix == ".txt":
         return read_kitti_text(path, source, units)
     if path.suffix == ".parquet":
@@ -80,7 +80,7 @@ def is_cache(path: Path) -> bool:
     return reading.is_folder(path / "detections") and reading.is_folder(path / "frames")
 
 
-def read_cached(path: Path, source: Source) -> DetectionFile:
+def read_cache(path: Path, source: Source) -> DetectionFile:
     """Detections of one mode from the cache that `deepval perceive` fills: `path` is the mode's folder in it."""
     from deepval.perception.reported.cache import read_mode
 
@@ -137,11 +137,11 @@ def read_parquet(path: Path, source: Source) -> DetectionFile:
         track=data.numbers("track_id") if "track_id" in data.data else None,
         cuboid_m=cuboid,
     )
-    source = declared(source, table.schema.metadata or {}, path=path)
+    source = complete_source(source, table.schema.metadata or {}, path=path)
     return detection_file(rows, path=path, source=source, classes=KNOWN_CLASSES)
 
 
-def declared(source: Source, meta: Mapping[bytes, bytes], *, path: Path) -> Source:
+def complete_source(source: Source, meta: Mapping[bytes, bytes], *, path: Path) -> Source:
     """The source, completed from the file's metadata where the caller left a field open."""
 
     def frames_entry(name: str, form: Any) -> Any:
@@ -169,7 +169,7 @@ def _all_or_error(path: Path, count: int | None, scene: Scene) -> np.ndarray:
     if count not in (0, len(scene)):
         raise InputError(
             f"{path} was made on {count} of the {len(scene)} frames of unit {scene.unit} "
-            "and does not say which: give frames_run."
+            "and does not list them: give frames_run."
         )
     return scene.frame_ids if count else scene.frame_ids[:0]
 

@@ -190,7 +190,7 @@ class DetectionFile:
 
 def detection_file(rows: Rows, *, path: Path, source: Source, classes: Mapping[str, str]) -> DetectionFile:
     """Rows with classes mapped and checked; rows with a broken box or an unknown class are marked and counted."""
-    rows = checked(rows, path=path)
+    rows = check_rows(rows, path=path)
     table = source.classes or classes
     names, code = np.unique(rows.cls, return_inverse=True)
     mapped = np.array([table.get(str(name), "") for name in names], dtype=LONGEST)
@@ -202,7 +202,7 @@ def detection_file(rows: Rows, *, path: Path, source: Source, classes: Mapping[s
     return DetectionFile(path, source.mode or path.stem, kind, rows, cls, valid, source, dropped)
 
 
-def checked(rows: Rows, *, path: Path) -> Rows:
+def check_rows(rows: Rows, *, path: Path) -> Rows:
     """The rows, frame numbers and track ids as whole numbers; InputError for impossible numbers."""
 
     def refuse(strange: Bool[np.ndarray, "det ..."], requirement: str, values: np.ndarray) -> None:

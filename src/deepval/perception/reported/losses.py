@@ -55,7 +55,7 @@ def greedy_matches(
     return matched
 
 
-def graded(
+def grade(
     detections: Detections, truth: Truth, *, settings: MatchSettings | None = None, group: str | None = None
 ) -> Graded:
     """The detections of a unit that count, right or wrong; of one super-class where `group` names it."""
@@ -70,7 +70,7 @@ def graded(
     return Graded(detections.score[counted], right[counted], int(judged.sum()))
 
 
-def pooled(parts: Sequence[Graded]) -> Graded:
+def pool(parts: Sequence[Graded]) -> Graded:
     """Several units' graded detections as one."""
     score = np.concatenate([np.zeros(0), *(part.score for part in parts)])
     right = np.concatenate([np.zeros(0, dtype=bool), *(part.right for part in parts)])
@@ -110,8 +110,8 @@ def average_precision(
     settings: MatchSettings | None = None,
 ) -> float:
     """AP at IoU 0.5 over units, of one super-class or of all in one list; NaN with nothing to find."""
-    parts = [graded(d, t, settings=settings, group=group) for d, t in zip(detections, truths, strict=True)]
-    whole = pooled(parts)
+    parts = [grade(d, t, settings=settings, group=group) for d, t in zip(detections, truths, strict=True)]
+    whole = pool(parts)
     return area(precision_curve(whole.score, whole.right), whole.objects, rule=rule)
 
 

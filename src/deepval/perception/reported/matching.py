@@ -39,6 +39,11 @@ class Candidates(NamedTuple):
     judged: Bool[np.ndarray, "obj"]
     excused: Bool[np.ndarray, "det"]
 
+    def where(self, keep: Bool[np.ndarray, "det"]) -> "Candidates":
+        """The candidates of the detections marked by `keep`, numbered anew: a pair does not depend on the others."""
+        live, number = keep[self.det], np.cumsum(keep) - 1
+        return Candidates(number[self.det[live]], self.obj[live], self.overlap[live], self.judged, self.excused[keep])
+
 
 class Matching(NamedTuple):
     """Partner of each detection (-1: none) and the IoU with it; false positives and missed objects."""
@@ -81,7 +86,7 @@ def best_of_star(
     return star, star & best
 
 
-def assigned(
+def assignment(
     det: Int[np.ndarray, "pair"], obj: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
 ) -> Bool[np.ndarray, "pair"]:
     """The one-to-one choice of pairs with the largest total overlap."""
@@ -93,11 +98,11 @@ def assigned(
     chosen = chosen_by_object | chosen_by_detection
     rest = np.flatnonzero(~(by_object | by_detection))
     if len(rest):
-        chosen[rest] = assigned_knots(det[rest], obj[rest], overlap=overlap[rest])
+        chosen[rest] = knot_assignment(det[rest], obj[rest], overlap=overlap[rest])
     return chosen
 
 
-def assigned_knots(
+def knot_assignment(
     det: Int[np.ndarray, "pair"], obj: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
 ) -> Bool[np.ndarray, "pair"]:
     """The same choice by the Hungarian method, per connected group of pairs: small problems, not one large one."""
@@ -135,7 +140,7 @@ def matching(
     keep = np.ones(len(detections), dtype=bool) if keep is None else keep
     live = keep[candidates.det]
     det, obj, overlap = candidates.det[live], candidates.obj[live], candidates.overlap[live]
-    chosen = assigned(det, obj, overlap=overlap)
+    chosen = assignment(det, obj, overlap=overlap)
     partner = np.full(len(detections), -1)
     partner[det[chosen]] = obj[chosen]
     matched_overlap = np.zeros(len(detections))
@@ -172,7 +177,7 @@ def near_pairs(first: OnGround, second: OnGround, *, most_apart_m: float = MOST_
     may = same & (apart_m <= most_apart_m)
     one, other, apart_m = pairs.first[may], pairs.second[may], apart_m[may]
     # One more pair outweighs any distance that it could add to the others.
-    chosen = assigned(one, other, overlap=(len(one) + 1) * max(most_apart_m, 1.0) - apart_m)
+    chosen = assignment(one, other, overlap=(len(one) + 1) * max(most_apart_m, 1.0) - apart_m)
     return NearPairs(one[chosen], other[chosen], apart_m[chosen])
 
 
@@ -202,9 +207,9 @@ class GradedScores(NamedTuple):
     right: Bool[np.ndarray, "det"]
 
 
-def graded_scores(detections: Detections, truth: Truth, *, settings: MatchSettings | None = None) -> GradedScores:
+def graded_scores(detections: Detections, truth: Truth, *, match: Matching | None = None) -> GradedScores:
     """A detection is right if it is matched, wrong if it is a false positive; the others are left out."""
-    match = matching(detections, truth, settings=settings)
+    match = match or matching(detections, truth)
     counted = (match.partner >= 0) | match.false_positive
     return GradedScores(detections.score[counted], match.partner[counted] >= 0)
 

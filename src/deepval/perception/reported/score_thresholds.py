@@ -142,7 +142,7 @@ def nearest_count(boxes: Int[np.ndarray, "threshold"], target: int) -> int:
     return len(away) - 1 - int(away[::-1].argmin())
 
 
-def count_matched(
+def count_matching_point(
     cheap: Sequence[Detections],
     full: Sequence[Detections],
     *,
@@ -178,7 +178,7 @@ class Tuned(NamedTuple):
     loss: float
 
 
-def tuned_threshold(loss_at: Callable[[float], float], *, grid: Sequence[float] = GRID) -> Tuned:
+def best_threshold(loss_at: Callable[[float], float], *, grid: Sequence[float] = GRID) -> Tuned:
     """The threshold of least loss, ties to the lower; `loss_at` is a mode's own downstream loss."""
     losses = [loss_at(threshold) for threshold in grid]
     best = int(np.argmin(losses))

@@ -221,7 +221,7 @@ def _boxes_and_probabilities(
     """The (cx, cy, w, h) rows and the class probabilities of the only image of the batch, in one layout."""
     shapes = {name: array.shape for name, array in outputs.items()}
     if style not in matching_styles(shapes, classes, input_hw_px=input_hw_px):
-        raise InputError(unsupported(shapes, classes, style))
+        raise InputError(unsupported_message(shapes, classes, style))
     pair = _logits_and_boxes(shapes, classes) if style in BY_QUERY else None
     if pair is not None:
         logits, boxes = (outputs[name][0].T.astype(np.float32, copy=False) for name in pair)
@@ -244,7 +244,7 @@ def _softmax(logits: Float[np.ndarray, "classes det"]) -> Float[np.ndarray, "cla
     return powers / powers.sum(axis=0)
 
 
-def unsupported(shapes: Mapping[str, Sequence[int | None]], classes: int, style: str) -> str:
+def unsupported_message(shapes: Mapping[str, Sequence[int | None]], classes: int, style: str) -> str:
     """The error message for outputs that fit no style, not the requested style, or more than one style."""
     listed = ", ".join(f"{name} [{', '.join(map(str, shape))}]" for name, shape in shapes.items())
     return (

@@ -1,8 +1,8 @@
 """A camera image -> scored boxes, with any YOLO-style or DETR-style ONNX model, at any resolution.
 
-YOLO: letterbox (see `letterboxed`), score = best class probability (times objectness for `yolov5`), at least
+YOLO: letterbox (see `letterbox`), score = best class probability (times objectness for `yolov5`), at least
 0.10, class-wise NMS that drops IoU > 0.7, at most 300 boxes; padding subtracted, divided by the axis' scale,
-clipped to the image. YOLOX the same, but for its own input (see `cornered`). DETR: plain resize to S x S, with
+clipped to the image. YOLOX the same, but for its own input (see `fit_corner`). DETR: plain resize to S x S, with
 ImageNet's mean and spread for `detr-softmax`; scores from 0.10, no NMS, the 300 best. One class per box.
 Images are decoded by OpenCV to 8-bit BGR, turned according to their EXIF tag. Extra `vision`: onnxruntime, OpenCV.
 """
@@ -46,7 +46,7 @@ class Prepared:
     placement: Placement
 
 
-def letterboxed(
+def letterbox(
     image_bgr: Shaped[np.ndarray, "h w 3"],
     size: int,
     *,
@@ -68,14 +68,14 @@ def letterboxed(
         spare_w, spare_h = spare_w % stride, spare_h % stride
     left, top = round(spare_w / 2 - 0.1), round(spare_h / 2 - 0.1)
     canvas = np.full((inner_h + spare_h, inner_w + spare_w, 3), PAD_VALUE, dtype=np.uint8)
-    canvas[top : top + inner_h, left : left + inner_w] = _resized(image_bgr, inner_w, inner_h)
+    canvas[top : top + inner_h, left : left + inner_w] = _resize(image_bgr, inner_w, inner_h)
     placement = Placement(
         (height, width), (canvas.shape[0], canvas.shape[1]), left, top, inner_w / width, inner_h / height
     )
     return Prepared(_tensor(canvas), placement)
 
 
-def cornered(
+def fit_corner(
     image_bgr: Shaped[np.ndarray, "h w 3"], size: int, *, fixed_hw_px: tuple[int, int] | None = None
 ) -> Prepared:
     """The image as YOLOX takes it: in the upper left corner of size x size, padded with 114; BGR; NCHW; 0 to 255.
@@ -87,12 +87,12 @@ def cornered(
     ratio = min(rows / height, columns / width)
     inner_w, inner_h = max(1, int(width * ratio)), max(1, int(height * ratio))
     canvas = np.full((rows, columns, 3), PAD_VALUE, dtype=np.uint8)
-    canvas[:inner_h, :inner_w] = _resized(image_bgr, inner_w, inner_h)
+    canvas[:inner_h, :inner_w] = _resize(image_bgr, inner_w, inner_h)
     placement = Placement((height, width), (rows, columns), 0, 0, ratio, ratio)
     return Prepared(np.ascontiguousarray(canvas.transpose(2, 0, 1)).astype(np.float32)[None], placement)
 
 
-def stretched(
+def stretch(
     image_bgr: Shaped[np.ndarray, "h w 3"],
     size: int,
     *,
@@ -106,7 +106,7 @@ def stretched(
     height, width = image_bgr.shape[:2]
     rows, columns = fixed_hw_px or (size, size)
     placement = Placement((height, width), (rows, columns), 0, 0, columns / width, rows / height)
-    tensor = _tensor(_resized(image_bgr, columns, rows))
+    tensor = _tensor(_resize(image_bgr, columns, rows))
     if normalised:
         mean, spread = (np.array(x, np.float32)[:, None, None] for x in (IMAGENET_MEAN, IMAGENET_SPREAD))
         tensor = (tensor - mean) / spread
@@ -121,7 +121,7 @@ def boxes_in_image(boxes_px: Float[np.ndarray, "det 4"], placement: Placement) -
     return np.clip((boxes_px - padding) / scale, 0.0, np.array([width, height] * 2)).astype(np.float32)
 
 
-def _resized(image_bgr: Shaped[np.ndarray, "h w 3"], width: int, height: int) -> Shaped[np.ndarray, "h2 w2 3"]:
+def _resize(image_bgr: Shaped[np.ndarray, "h w 3"], width: int, height: int) -> Shaped[np.ndarray, "h2 w2 3"]:
     import cv2
 
     if image_bgr.shape[:2] == (height, width):
@@ -190,7 +190,7 @@ def load_detector(
     model = onnx_model.open_model(weights, threads=config.threads, provider=config.provider, spinning=spinning)
     if config.batch > 1 and model.one_at_a_time:
         raise InputError(
-            f"{weights} takes one image at a time, and {config.batch} were asked for: leave --batch out, or export it "
+            f"{weights} takes one image at a time; --batch is {config.batch}: leave --batch out, or export it "
             "with a dynamic batch."
         )
     class_names = onnx_model.class_names(model, names)
@@ -216,7 +216,7 @@ def check_size(detector: Detector, size: int) -> None:
         )
 
 
-def decoded_image(data: bytes) -> Shaped[np.ndarray, "h w 3"]:
+def decode_image(data: bytes) -> Shaped[np.ndarray, "h w 3"]:
     """The BGR pixels of an encoded image; FrameError when it is empty, truncated or no image."""
     cv2 = onnx_model.vision("cv2")
     if not data:
@@ -235,25 +235,25 @@ def decoded_image(data: bytes) -> Shaped[np.ndarray, "h w 3"]:
     return image
 
 
-def prepared(detector: Detector, image_bgr: Shaped[np.ndarray, "h w 3"], *, size: int) -> Prepared:
+def prepare(detector: Detector, image_bgr: Shaped[np.ndarray, "h w 3"], *, size: int) -> Prepared:
     """The model's input for one image at one resolution."""
     fixed = detector.model.fixed_hw_px
     if detector.style in BY_QUERY:
-        return stretched(image_bgr, size, fixed_hw_px=fixed, normalised=detector.style == "detr-softmax")
+        return stretch(image_bgr, size, fixed_hw_px=fixed, normalised=detector.style == "detr-softmax")
     if detector.style in ("yolox", "yolox-decoded"):
-        return cornered(image_bgr, size, fixed_hw_px=fixed)
-    return letterboxed(image_bgr, size, stride=detector.model.stride, fixed_hw_px=fixed)
+        return fit_corner(image_bgr, size, fixed_hw_px=fixed)
+    return letterbox(image_bgr, size, stride=detector.model.stride, fixed_hw_px=fixed)
 
 
-def inferred(detector: Detector, tensor: Float[np.ndarray, "1 3 h w"]) -> dict[str, Shaped[np.ndarray, "..."]]:
+def infer(detector: Detector, tensor: Float[np.ndarray, "1 3 h w"]) -> dict[str, Shaped[np.ndarray, "..."]]:
     """The model's raw output arrays by name."""
     return onnx_model.run(detector.model, tensor)
 
 
-def inferred_together(detector: Detector, tensors: Sequence[Float[np.ndarray, "1 3 h w"]]) -> list[onnx_model.Outputs]:
+def infer_batch(detector: Detector, tensors: Sequence[Float[np.ndarray, "1 3 h w"]]) -> list[onnx_model.Outputs]:
     """The model's raw output arrays for each of several inputs of one shape, in one call."""
     if len(tensors) == 1:
-        return [inferred(detector, tensors[0])]
+        return [infer(detector, tensors[0])]
     outputs = onnx_model.run(detector.model, np.concatenate(tensors))
     odd = [name for name, array in outputs.items() if array.shape[:1] != (len(tensors),)]
     if odd:
@@ -264,7 +264,7 @@ def inferred_together(detector: Detector, tensors: Sequence[Float[np.ndarray, "1
     return [{name: array[index : index + 1] for name, array in outputs.items()} for index in range(len(tensors))]
 
 
-def finished(
+def boxes_from(
     detector: Detector, outputs: Mapping[str, Shaped[np.ndarray, "..."]], placement: Placement
 ) -> FrameDetections:
     """The boxes of one image, in its own pixels, from the model's raw outputs."""
@@ -290,8 +290,8 @@ def finished(
 def detect(detector: Detector, image_bgr: Shaped[np.ndarray, "h w 3"], *, size: int) -> FrameDetections:
     """The boxes of one BGR image at one resolution."""
     check_size(detector, size)
-    ready = prepared(detector, image_bgr, size=size)
-    return finished(detector, inferred(detector, ready.tensor), ready.placement)
+    ready = prepare(detector, image_bgr, size=size)
+    return boxes_from(detector, infer(detector, ready.tensor), ready.placement)
 
 
 def _style(model: OnnxModel, requested: str, names: tuple[str, ...]) -> Style:
@@ -309,7 +309,7 @@ def _style(model: OnnxModel, requested: str, names: tuple[str, ...]) -> Style:
             styles = decoding.matching_styles(shapes, len(names), input_hw_px=hw_px)
     chosen: list[Style] = [style for style in styles if requested in ("auto", style)]
     if len(chosen) != 1:
-        raise InputError(decoding.unsupported(shapes, len(names), requested))
+        raise InputError(decoding.unsupported_message(shapes, len(names), requested))
     return chosen[0]
 
 
@@ -317,7 +317,7 @@ def _outputs_of_a_blank(model: OnnxModel, hw_px: tuple[int, int]) -> dict[str, S
     try:
         return onnx_model.run(model, np.zeros((1, 3, *hw_px), dtype=np.float32))
     except InputError as error:
-        raise InputError(f"{error} Its style cannot be told, then: give one of {', '.join(STYLES)}.") from error
+        raise InputError(f"{error} Its style cannot be detected: give one of {', '.join(STYLES)}.") from error
 
 
 def mode_timing(
@@ -330,10 +330,10 @@ def mode_timing(
     check_size(detector, size)
     onnx_model.vision("cv2")  # loaded before its threads are limited
     stages = {
-        "decode": decoded_image,
-        "preprocess": lambda image: prepared(detector, image, size=size),
-        "inference": lambda ready: (inferred(detector, ready.tensor), ready.placement),
-        "postprocess": lambda raw: finished(detector, *raw),
+        "decode": decode_image,
+        "preprocess": lambda image: prepare(detector, image, size=size),
+        "inference": lambda ready: (infer(detector, ready.tensor), ready.placement),
+        "postprocess": lambda raw: boxes_from(detector, *raw),
     }
     with thread_limit(detector.config.threads):
         return measure(stages, images, calls=samples, warmup=warmup)

@@ -55,7 +55,7 @@ def units_of_scenes(scenes: Iterable[Scene]) -> dict[str, list[tuple[int, Path]]
     return units
 
 
-def checked_units(units: Units) -> dict[str, list[tuple[int, Path]]]:
+def check_units(units: Units) -> dict[str, list[tuple[int, Path]]]:
     """The units, frames in order; InputError for a unit without images or a duplicate frame id."""
     if not units:
         raise InputError("At least one unit with images is needed, and there is none.")

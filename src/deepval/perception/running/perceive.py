@@ -30,16 +30,16 @@ from deepval.perception.running.detector import (
     Detector,
     DetectorConfig,
     Prepared,
+    boxes_from,
     check_size,
     cost_entry,
-    decoded_image,
-    finished,
-    inferred_together,
+    decode_image,
+    infer_batch,
     load_detector,
     mode_timing,
-    prepared,
+    prepare,
 )
-from deepval.perception.running.image_units import Units, checked_units, image_bytes, image_sha256, units_in_folder
+from deepval.perception.running.image_units import Units, check_units, image_bytes, image_sha256, units_in_folder
 from deepval.perception.running.onnx_model import PROVIDERS, Outputs, vision, weights_sha256
 
 Step = Literal["run", "skip", "measure"]
@@ -124,17 +124,17 @@ def perceive(
     """
     if on_error not in ("raise", "record"):
         raise InputError(f"on_error must be 'raise' or 'record', and is {on_error!r}.")
-    units = checked_units(units_in_folder(source) if isinstance(source, Path) else source)
+    units = check_units(units_in_folder(source) if isinstance(source, Path) else source)
     digest = weights_sha256(weights)
-    detector = _loaded(weights, names, config, digest)
-    modes = _named_modes(detector, sizes, mode_prefix or weights.stem)
+    detector = _load(weights, names, config, digest)
+    modes = _mode_names(detector, sizes, mode_prefix or weights.stem)
     recipe = _recipe(detector, weights, digest)
     costs = costs or cache / "costs.toml"
     # Before the run, which may take hours, so that a conflicting costs file stops it at once.
-    unmeasured = _unmeasured(costs, modes, digest) if latency_samples else {}
+    unmeasured = _modes_to_measure(costs, modes, digest) if latency_samples else {}
     frames = len(modes) * sum(map(len, units.values()))
     tally = _Tally(frames + len(unmeasured) * latency_samples, progress)
-    with store.locked(cache):
+    with store.lock(cache):
         store.bind(cache, recipe)
         undone = _units_to_run(cache, units, modes=modes, record=on_error == "record", tally=tally)
         work = partial(_run, cache, (weights, names, config, digest), on_error == "record")
@@ -208,7 +208,7 @@ def _units_to_run(
 
 
 @lru_cache(maxsize=1)
-def _loaded(weights: Path, names: Path | None, config: DetectorConfig | None, digest: str) -> Detector:
+def _load(weights: Path, names: Path | None, config: DetectorConfig | None, digest: str) -> Detector:
     """The detector of weights with this hash, loaded once in every process that runs units.
 
     Its threads sleep while they wait: threads that spin would take the cores from the decoding of the next image.
@@ -227,7 +227,7 @@ def _run(
 
     Two groups of images are processed at a time: one is decoded while the other is in the detector.
     """
-    detector = _loaded(*loading)
+    detector = _load(*loading)
     records: dict[str, list[FrameRecord]] = {mode: [] for mode in item.modes}
 
     def take(group_records: Iterable[tuple[str, FrameRecord, Path]]) -> None:
@@ -293,10 +293,10 @@ def _picture(detector: Detector, modes: Mapping[str, int], path: Path) -> _Pictu
     try:
         data = image_bytes(path)
         digest = sha256(data)
-        image = decoded_image(data)
+        image = decode_image(data)
     except FrameError as error:
         return _Picture(digest, None, {}, str(error))
-    ready = {mode: prepared(detector, image, size=size) for mode, size in modes.items()}
+    ready = {mode: prepare(detector, image, size=size) for mode, size in modes.items()}
     return _Picture(digest, (image.shape[0], image.shape[1]), ready, None)
 
 
@@ -309,7 +309,7 @@ def _outputs(detector: Detector, ready: Sequence[Prepared | None]) -> list[Outpu
             shapes.setdefault(prepared_image.tensor.shape, []).append(index)
     for indices in shapes.values():
         tensors = [prepared_image.tensor for index in indices if (prepared_image := ready[index]) is not None]
-        for index, image_outputs in zip(indices, inferred_together(detector, tensors), strict=True):
+        for index, image_outputs in zip(indices, infer_batch(detector, tensors), strict=True):
             outputs[index] = image_outputs
     return outputs
 
@@ -327,14 +327,14 @@ def _frame_records(
         boxes, why = None, picture.reason
         if raw is not None:
             try:
-                boxes = finished(detector, raw, picture.ready[mode].placement)
+                boxes = boxes_from(detector, raw, picture.ready[mode].placement)
             except FrameError as error:
                 why = str(error)
         records.append((mode, FrameRecord(frame, path.name, picture.digest, picture.hw_px, boxes, why), path))
     return records
 
 
-def _unmeasured(costs: Path, modes: Mapping[str, int], digest: str) -> dict[str, int]:
+def _modes_to_measure(costs: Path, modes: Mapping[str, int], digest: str) -> dict[str, int]:
     """The modes that the costs file lacks, the cheapest first, the order of a costs file."""
     measured = read_entries(costs, "modes")
     for mode in modes:
@@ -353,7 +353,7 @@ def _sample(units: Units, samples: int) -> list[bytes]:
     for index in np.linspace(0, len(paths) - 1, min(samples, len(paths))).astype(int):
         try:
             data = image_bytes(paths[index])
-            decoded_image(data)
+            decode_image(data)
         except FrameError:
             continue
         images.append(data)
@@ -378,7 +378,7 @@ def _recipe(detector: Detector, weights: Path, digest: str) -> dict[str, Any]:
     }
 
 
-def _named_modes(detector: Detector, sizes: Sequence[int], prefix: str) -> dict[str, int]:
+def _mode_names(detector: Detector, sizes: Sequence[int], prefix: str) -> dict[str, int]:
     if not sizes or len(set(sizes)) != len(sizes):
         raise InputError(f"At least one resolution is needed and none twice, and {list(sizes)} were given.")
     if not re.fullmatch(r"\w[\w.+-]*", prefix):

@@ -18,7 +18,7 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.files.canonical import read_toml
 from deepval.files.reading import check_file_form
-from deepval.geometry.classes import CLASSES, SUPER_CLASS, looked_up
+from deepval.geometry.classes import CLASSES, SUPER_CLASS, lookup
 
 DEFAULT = "yolov8s-kitti"
 Table = Mapping[str, float]
@@ -162,7 +162,7 @@ class Profile:
 def with_fallback(table: Table, cls: Shaped[np.ndarray, "obj"], *, fallback: str = "Car") -> Float[np.ndarray, "obj"]:
     """A class's number, or that of the fallback class for a class outside the table."""
     numbers = {str(name): table.get(str(name), table[fallback]) for name in np.unique(cls)}
-    return looked_up(cls, numbers)
+    return lookup(cls, numbers)
 
 
 def expected_logit(

@@ -1,7 +1,7 @@
 """A profile and reference objects -> simulated detections, at any resolution.
 
-Everything random is drawn once per unit (`draw`); a mode then only reads its resolution off the draw (`detected`), so
-that modes agree and disagree according to the profile, for any selection and order of modes.
+All random numbers are drawn once per unit (`draw`). `detections_at` reads a mode's resolution off this draw, so that
+modes agree and disagree according to the profile, for any selection and order of modes.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
 from deepval.geometry.camera import Camera
-from deepval.geometry.classes import HEIGHT_M, looked_up
+from deepval.geometry.classes import HEIGHT_M, lookup
 from deepval.perception.reported.detections import DONE, Detections
 from deepval.perception.simulated.profile import Conditions, Noise, Profile, expected_logit, is_person
 from deepval.world.scene import Scene
@@ -26,14 +26,14 @@ OBJECT, DOUBLE, PHANTOM = 0, 1, 2
 class Things(NamedTuple):
     """Things that may be reported, sorted by frame: objects, their doubles, phantoms (`kind`), with image boxes.
 
-    `identity` ties the rows of one thing together; `cls` is the true class, `told` the reported one.
+    `identity` ties the rows of one thing together; `cls` is the true class, `reported` the reported one.
     """
 
     kind: Int[np.ndarray, "thing"]
     frame: Int[np.ndarray, "thing"]
     identity: Int[np.ndarray, "thing"]
     cls: Shaped[np.ndarray, "thing"]
-    told: Shaped[np.ndarray, "thing"]
+    reported: Shaped[np.ndarray, "thing"]
     box_px: Float[np.ndarray, "thing 4"]
     occlusion: Int[np.ndarray, "thing"]
     range_m: Float[np.ndarray, "thing"]
@@ -79,7 +79,7 @@ def draw(
     # An object without an image box is outside the image and cannot be reported.
     truth = truth.where(np.isfinite(truth.height_px))
     size_px = (scene.camera.width_px or KITTI_SIZE_PX[0], scene.camera.height_px or KITTI_SIZE_PX[1])
-    things = joined(
+    things = join(
         object_things(profile, truth, rng=rng),
         phantom_things(profile, scene, size_px=size_px, rng=rng, conditions=conditions),
     )
@@ -113,10 +113,10 @@ def object_things(profile: Profile, truth: Truth, *, rng: np.random.Generator) -
                 truth.objects.near_m,
             )
         )
-    return joined(*parts)
+    return join(*parts)
 
 
-def joined(one: Things, other: Things) -> Things:
+def join(one: Things, other: Things) -> Things:
     """Both lists in order of frames; things of different lists stay different things."""
     offset = int(one.identity.max()) + 1 if len(one.identity) else 0
     other = other._replace(identity=other.identity + offset)
@@ -162,9 +162,9 @@ def phantom_things(
         phantoms.ln_height + phantoms.ln_height_spread * rng.standard_normal(count)
     )
     middle_px = size_px[0] * np.interp(rng.random(count), np.linspace(0, 1, len(phantoms.place)), phantoms.place)
-    aspect = looked_up(cls, {str(n): phantoms.aspect[str(n)] for n in names}) * np.exp(0.3 * rng.standard_normal(count))
+    aspect = lookup(cls, {str(n): phantoms.aspect[str(n)] for n in names}) * np.exp(0.3 * rng.standard_normal(count))
     bottom = phantoms.bottom + phantoms.bottom_spread * rng.standard_normal(count)
-    range_m = np.clip(scene.camera.fy_px * looked_up(cls, HEIGHT_M) / tall_px, 1.5, None)
+    range_m = np.clip(scene.camera.fy_px * lookup(cls, HEIGHT_M) / tall_px, 1.5, None)
 
     strange = in_lane(middle_px, tall_px * aspect, depth_m=range_m, camera=scene.camera)
     alive = np.where(strange & (rng.random(count) >= phantoms.in_lane), 0, alive)
@@ -240,9 +240,7 @@ def loading(size: float, size_scale: float) -> Float[np.ndarray, "knot"]:
     return loaded / np.linalg.norm(loaded)
 
 
-def blended(
-    noise: Noise, drawn: Disturbance, *, size: int, rng: np.random.Generator
-) -> Float[np.ndarray, "thing field"]:
+def blend(noise: Noise, drawn: Disturbance, *, size: int, rng: np.random.Generator) -> Float[np.ndarray, "thing field"]:
     """Unit-variance noise of a mode: lasting, drifting and fresh parts in the noise's shares."""
     fresh = max(1 - noise.of_object - noise.drifting, 0.0)
     return (
@@ -256,7 +254,7 @@ def latent_scores(drawn: Draw, *, size: int, rng: np.random.Generator) -> Float[
     """Latent score of each thing at a resolution."""
     things, profile, conditions = drawn.things, drawn.profile, drawn.conditions
     height_px = (things.box_px[:, 3] - things.box_px[:, 1]) * size / max(drawn.size_px)
-    noise = blended(profile.scores.noise, drawn.score_noise, size=size, rng=rng)[:, 0]
+    noise = blend(profile.scores.noise, drawn.score_noise, size=size, rng=rng)[:, 0]
     mean = expected_logit(profile, height_px, cls=things.cls, occlusion=things.occlusion, range_m=things.range_m)
     phantom = things.kind == PHANTOM
     ghostly = profile.phantoms.logit + profile.phantoms.slope * np.log(np.maximum(height_px, 0.5) / 20.0)
@@ -278,7 +276,7 @@ def noisy_boxes(
     wide_px = np.maximum(things.box_px[:, 2] - things.box_px[:, 0], 1.0)
     tall_px = np.maximum(things.box_px[:, 3] - things.box_px[:, 1], 1.0)
     unit_px = np.stack([wide_px, tall_px, wide_px, tall_px], axis=-1)
-    noise = blended(boxes.noise, drawn.edge_noise, size=size, rng=rng) * drawn.tail[:, None]
+    noise = blend(boxes.noise, drawn.edge_noise, size=size, rng=rng) * drawn.tail[:, None]
     at_mode_px = np.maximum(tall_px * size / max(drawn.size_px), 2.0)[:, None]
     person = is_person(things.cls)
     bias, spread = np.zeros_like(unit_px), np.zeros_like(unit_px)
@@ -298,7 +296,7 @@ def noisy_boxes(
     return np.clip(box_px, 0.0, limit)
 
 
-def detected(drawn: Draw, size: int) -> Detections:
+def detections_at(drawn: Draw, size: int) -> Detections:
     """The detections of a draw in a mode of that resolution (the picture's long side in pixels)."""
     rng = np.random.default_rng([drawn.seed, size])
     scores, things = drawn.profile.scores, drawn.things
@@ -312,7 +310,7 @@ def detected(drawn: Draw, size: int) -> Detections:
     return Detections(
         unit=drawn.unit,
         frame=things.frame[keep],
-        cls=things.told[keep],
+        cls=things.reported[keep],
         score=score[keep],
         box_px=box_px[keep],
         status=np.full(drawn.frames, DONE),
