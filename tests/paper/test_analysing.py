@@ -101,7 +101,7 @@ def test_a_folder_of_cells_stands_for_its_cells(cells, capsys):
     ("words", "sentence"),
     [
         (("--format", "nope"), "--format must be one of text, markdown, csv, latex, json; found 'nope'"),
-        (("--format", "csv", "--json"), "--json prints JSON and --format csv something else"),
+        (("--format", "csv", "--json"), "--json and --format csv are two formats"),
         (("--out", "nowhere/rows.csv"), "must be a file that can be written"),
         (("--seeds", "0"), "--seeds must be 1 or more; found 0"),
     ],

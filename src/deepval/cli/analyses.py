@@ -1,7 +1,6 @@
 """`deepval analyse NAME`: a command for every declared analysis, with options from the parts and settings it takes."""
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
@@ -63,14 +62,12 @@ SETTINGS = {
     ),
     "alpha": Setting(
         float,
-        typer.Option("--alpha", help="Share of inputs that may be escalated.", callback=limits(-math.inf, math.inf)),
+        typer.Option("--alpha", help="Share of inputs that may be escalated.", callback=limits()),
         lambda alpha: Selection(alpha).alpha,
     ),
     "alphas": Setting(
         list[float],
-        typer.Option(
-            "--alpha", help="Share of inputs that may be escalated. Repeatable.", callback=limits(-math.inf, math.inf)
-        ),
+        typer.Option("--alpha", help="Share of inputs that may be escalated. Repeatable.", callback=limits()),
         lambda alphas: [Selection(alpha).alpha for alpha in alphas],
     ),
     "recipes": Setting(
@@ -418,7 +415,7 @@ def _rows(request: Request, settings: dict[str, Any], workers: Workers | None) -
     if workers is None:
         rows = declared.run(parts, **settings)
     else:
-        with workers.hired() as engine:
+        with workers.start() as engine:
             rows = declared.run(parts, map_fits=engine.map, **settings)
     if declared.judges:
         scores = parts.get("scores", {})

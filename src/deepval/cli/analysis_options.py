@@ -42,12 +42,8 @@ class Cells(OptionGroup):
             "tracks by name, with --data."
         ),
     ]
-    data: Annotated[
-        Path | None, typer.Option("--data", help="For tracks: folder with kitti_tracking, nuscenes and so on.")
-    ] = None
-    work: Annotated[Path, typer.Option("--work", help="For tracks and specifications: folder to build cells in.")] = (
-        WORK
-    )
+    data: options.DataFolder = None
+    work: options.WorkFolder = WORK
     specs: dict[str, CellSpec] = field(default_factory=dict, init=False, repr=False)
 
     def by_path(self) -> dict[str, BuiltCell]:
@@ -185,9 +181,7 @@ class Shown(OptionGroup):
     json: options.Json = False
 
     def __post_init__(self) -> None:
-        chosen = options.one_of(self.chosen, FORMS, "--format")
-        if self.json and chosen != "json":
-            raise InputError(f"--json prints JSON and --format {chosen} something else: give one of them.")
+        options.format_name(self.form, json=self.json, allowed=FORMS, usual="text")
         if self.out is not None:
             check_writable(self.out)
 

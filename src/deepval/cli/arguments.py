@@ -17,15 +17,7 @@ from deepval.errors import InputError
 from deepval.files import reading
 
 EXACT = 2**53
-"""Whole numbers up to this are exact as floats."""
-LIMITS: dict[str, tuple[float, float]] = {
-    "--alpha": (-math.inf, math.inf),  # a share, which the budget checks
-    "--controls": (0, 1_000),
-    "--folds": (2, 1_000),
-    "--seeds": (1, 1_000),
-}
-"""Least and greatest value of options without `limits`, by name."""
-
+"""Whole numbers up to this are exact as floats; the limit of options that declare none."""
 PANEL_ORDER = {"Arguments": 0, "Options": 2, "Workers": 3, "Output": 4}
 """Order of headings in the help; others come after the arguments."""
 
@@ -115,13 +107,12 @@ class GroupedCommand(TyperCommand):
         rest = super().parse_args(ctx, _repeated(self.params, args))
         for param in self.params:
             if param.param_type_name == "option" and param.callback is None:
-                usual = LIMITS.get(param.opts[0], (-EXACT, EXACT))
-                check_number(param.opts[0], ctx.params.get(param.name or ""), usual)
+                check_number(param.opts[0], ctx.params.get(param.name or ""), (-EXACT, EXACT))
         check_outputs(ctx.info_name or "", {p.opts[0]: ctx.params.get(p.name or "") for p in self.params})
         return rest
 
 
-def limits(least: float, greatest: float) -> Callable[..., Any]:
+def limits(least: float = -math.inf, greatest: float = math.inf) -> Callable[..., Any]:
     """The least and the greatest value of a numeric option, as its `callback`."""
 
     def check(_ctx: Any, param: Any, value: Any) -> Any:

@@ -95,7 +95,7 @@ def perceive(
     source = _pictures(images, files)
     runs_on = PROVIDERS[options.one_of(provider, tuple(PROVIDERS), "--provider")]
     config = DetectorConfig(style=style, threads=threads, provider=runs_on, batch=batch)
-    with workers.hired() as engine, terminal.step_bar() as step:
+    with workers.start() as engine, terminal.step_bar() as step:
         done = run(
             source,
             out,
@@ -243,7 +243,7 @@ def build(
         if current is not None
     }
     missing = [cell_spec for cell_spec in cell_specs if cell_spec not in cells_by_spec]
-    with workers.hired() as engine:
+    with workers.start() as engine:
         cells = rebuild(
             missing, out, folders.__getitem__, costs=costs, pictures=pictures, strict=strict,
             map_units=engine.map, watch=terminal.watch,

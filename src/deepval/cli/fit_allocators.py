@@ -210,7 +210,7 @@ def fit(
     arguments = {"target": target, "units": options.unit_list(units, ROLES) or "fit", "seed": seed or 0}
     work = partial(fitting.fit_on, built, **arguments) if like is None else partial(fitting.refit, built)
     written = []
-    with workers.hired() as engine:
+    with workers.start() as engine:
         alone = engine.here and len(items) == 1
         fitted = engine.map(partial(work, watch=terminal.watch) if alone else work, items)
         watched = items if alone else terminal.watch(items, f"allocators of {cell.name}")

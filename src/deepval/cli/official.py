@@ -38,11 +38,11 @@ def doctor(
     """
     report = checkup(folder)
     if json:
-        about = {"folder": str(folder), "whole": not report.problems, "found": report.found, "files": report.files}
+        about = {"folder": str(folder), "whole": not report.problems, "found": report.counts, "files": report.files}
         about |= {"problems": plain(report.problems), "notes": report.notes}
         terminal.print_json(about)
     else:
-        there = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in report.found.items())
+        there = ", ".join(f"{number} {kind}{'s' * (number > 1)}" for kind, number in report.counts.items())
         problems = quantity(len(report.problems), "problem")
         say(f"{there or 'Nothing whole'}: {quantity(report.files, 'file')} verified, {problems}.")
         for problem in report.problems:
@@ -115,7 +115,7 @@ def reproduce(
     _check_names(allocators or [], list(RECIPES), "--allocator")
     if plan is not None:
         registered(plan)
-    with workers.hired() as engine:
+    with workers.start() as engine:
         done = run(
             list(names or map(Path, NAMES)),
             work=work,
@@ -181,7 +181,7 @@ def _track(item: tracks.Track, data: Path | None) -> dict[str, Any]:
     listed = []
     for cell in item.cells:
         missing = cell.missing(data)
-        needs = [{"name": n.name, "found": n.found(data) if data else 0, "of": n.count} for n in cell.needs]
+        needs = [{"name": n.name, "found": n.available(data) if data else 0, "of": n.count} for n in cell.needs]
         command = None if missing else tracks.build_command(cell, data)
         listed.append({"id": cell.id, "missing": missing, "needs": needs, "build": command, **cell.definition})
     about = {"track": item.name, "title": item.title, "source": item.source, "not_given": list(item.not_given)}

@@ -11,7 +11,6 @@ import typer
 from deepval.cells.evaluation_data import EvaluationData, read_evaluation_data
 from deepval.cells.spec import ROLES
 from deepval.cli.arguments import OptionGroup, check_number, limits
-from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width  # noqa: F401 - used by analyses
 from deepval.engines import ENGINES, Engine, engine
 from deepval.errors import InputError, suggestion
 from deepval.files import reading
@@ -61,7 +60,10 @@ CostFile = Annotated[
 Alphas = Annotated[
     list[float] | None,
     typer.Option(
-        "--alpha", help="Budget share in (0, 1]. Repeatable. Default: 0.1, 0.2, 0.3, 0.5.", rich_help_panel=BUDGETS
+        "--alpha",
+        help="Budget share in (0, 1]. Repeatable. Default: 0.1, 0.2, 0.3, 0.5.",
+        callback=limits(),  # a share, which the budget checks
+        rich_help_panel=BUDGETS,
     ),
 ]
 Rails = Annotated[
@@ -282,7 +284,7 @@ class Workers(OptionGroup):
         ),
     ] = None
 
-    def hired(self) -> Engine:
+    def start(self) -> Engine:
         """The engine, to be used in a `with` statement."""
         return engine(self.engine, workers=self.workers, memory_mb=self.memory, address=self.address)
 
@@ -347,10 +349,3 @@ def number(text: str, option: str) -> float:
     if not math.isfinite(value):
         raise InputError(f"{option} must hold finite numbers; found {text!r}.")
     return value
-
-
-def at_least(number: int, least: int, option: str) -> int:
-    """The number, if it is not smaller."""
-    if number < least:
-        raise InputError(f"{option} must be {least} or more; found {number}.")
-    return number

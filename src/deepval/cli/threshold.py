@@ -106,7 +106,10 @@ def threshold(
     subject: CalibratedSubject,
     calibrate: Calibration = None,
     alpha: Annotated[
-        float, typer.Option("--alpha", help="Share of the inputs to escalate, in (0, 1].", rich_help_panel=BUDGETS)
+        float,
+        typer.Option(
+            "--alpha", help="Share of the inputs to escalate, in (0, 1].", callback=limits(), rich_help_panel=BUDGETS
+        ),
     ] = 0.2,
     budget: Annotated[
         str,
@@ -176,7 +179,7 @@ def threshold(
         content |= {"router": None if out is None else str(out)}
         terminal.print_json(content | {"calibration_units": calibration_units})
         return
-    terminal.print_tables([threshold_table([deployed.threshold], held=calibration_units)])
+    terminal.print_tables([threshold_table([deployed.threshold], calibration_units=calibration_units)])
     if out is not None:
         streams = "all inputs are one stream" if one_stream else "call begin() at each unit"
         answers = " or ".join([", ".join(deployed.routing.modes[:-1]), deployed.routing.modes[-1]])
