@@ -13,12 +13,12 @@ The flow, from losses and scores to a verdict, a picture and a page:
     deepval.Router.from_scores(scores, 0.2).decide(0.7)     # the mode to run, input by input; save, load
     result.to_pandas()                                      # or to_polars(), to_arrow(), save("result.json")
     deepval.compare(result, "mine", "other")                # two allocators, paired; compare_over, pool: over cells
-    deepval.units_to_resolve(...)                           # how many units would tell a difference
+    deepval.units_to_resolve(...)                           # how many units would resolve a difference
 
-Whatever is wrong with an argument is an `InputError` that says what must hold, what was found and what to do.
+A wrong argument raises an `InputError`: it states what must hold, what was found and what to do.
 
-What a user brings lies in `tables` (losses, scores, costs), how it is judged in `judging` (budgets, ties, oracle,
-draws, evaluation), and `report` shows the result. Above them `world`, `perception`, `systems` and `cells` turn driving
+The user's data are in `tables` (losses, scores, costs), the evaluation in `judging` (budgets, ties, oracle, draws),
+and the views of a result in `report`. Above them `world`, `perception`, `systems` and `cells` turn driving
 data into losses, `features` and `allocators` into scores; docs/architecture.md has the whole flow.
 """
 

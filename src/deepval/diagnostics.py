@@ -41,11 +41,14 @@ class Evidence:
     def column(self, name: str) -> Float[np.ndarray, "input"]:
         """One of the columns."""
         if not self.columns:
-            raise InputError("Reference and detections are needed beside the losses; none were given: give them.")
+            raise InputError(
+                "This diagnostic needs columns from the reference and the detections; found losses only. Use the "
+                "evidence of a cell."
+            )
         if name not in self.columns:
             raise InputError(
-                f"The cell keeps no {name!r}: its modes have no probabilities or image boxes to find it from, or it "
-                f"was built before this version (then build it again). It keeps {', '.join(self.columns)}."
+                f"The cell has no column {name!r}: its modes have no probabilities or image boxes to compute it from, "
+                f"or an earlier version built it (then build it again). Its columns are {', '.join(self.columns)}."
             )
         return self.columns[name]
 
@@ -138,8 +141,8 @@ class PlanningGain(Diagnostic):
         """The gain, positive where the full mode perceives better: PKL falls, TIP rises towards 0."""
         if f"cheap_{self.metric}" not in evidence.columns:
             raise InputError(
-                f"{self.metric} is kept by cells whose downstream system is the learned planner"
-                f"{', or PDM-Closed' if self.metric == 'TIP' else ''}, and this is none: "
+                f"{self.metric} needs a cell whose downstream system is the learned planner"
+                f"{', or PDM-Closed' if self.metric == 'TIP' else ''}: "
                 "score a cell of `deepval build --system planner-self-ade` with the same modes and geometry."
             )
         cheap, full = (evidence.column(f"{end}_{self.metric}") for end in ("cheap", "full"))

@@ -71,21 +71,21 @@ class Checkup:
 
     Attributes:
         folder: The folder.
-        found: Number of deepval's objects in it, by kind.
+        counts: Number of deepval's objects in it, by kind.
         files: Number of files whose content was verified.
         problems: Damaged files.
         notes: Remarks that need not be errors.
     """
 
     folder: Path
-    found: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
     files: int = 0
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def count(self, kind: str, files: int = 0) -> None:
         """Count an object of this kind with its verified files."""
-        self.found[kind] = self.found.get(kind, 0) + 1
+        self.counts[kind] = self.counts.get(kind, 0) + 1
         self.files += files
 
     def wrong(self, path: Path, why: object, run: str) -> None:
@@ -116,7 +116,7 @@ def doctor(folder: Path | str) -> Checkup:
         warnings.simplefilter("ignore", InputWarning)
         for subfolder in _folders(home):
             _check_folder(subfolder, checkup)
-    if not checkup.found and not checkup.problems:
+    if not checkup.counts and not checkup.problems:
         raise InputError(
             f"{folder}: must hold something that deepval wrote (a cell, a detection cache, a result, a leaderboard, "
             "fitted allocators, a reproduction's work or a planner); nothing of it is there."

@@ -1,6 +1,7 @@
-"""Long loops -> the same loops with a watcher that follows their progress.
+"""Progress reporting: wraps an iterable; does nothing by default.
 
-The library is silent; the command passes a watcher that draws a bar once a loop has taken two seconds.
+The library prints nothing. The command passes a watcher that draws a bar once a loop has taken two seconds. The module
+is apart because every layer takes a watcher.
 """
 
 from collections.abc import Callable, Iterable

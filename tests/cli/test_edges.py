@@ -139,7 +139,7 @@ def test_one_of_something_is_not_many():
     assert "1 units" not in text
     one = quietly(table_of(VALUE), {"mine": VALUE}, draws=20)
     assert "Verdicts (1 comparison with random)" in console.render(one)
-    assert "1 comparison with random is made" in " ".join(console.render(one).split())
+    assert "1 comparison with random; no correction" in " ".join(console.render(one).split())
 
 
 def test_a_mode_that_helps_nowhere_has_no_harm_ratio_to_print():

@@ -340,7 +340,7 @@ def test_files_must_have_the_rows_that_they_say(tmp_path, monkeypatch):
     source, files = world(tmp_path), scores(tmp_path)
     head = chunks._head
     monkeypatch.setattr(chunks, "_head", lambda path, name: (10**9 + head(path, name)[0], head(path, name)[1]))
-    with pytest.raises(InputError, match="they say that they have 1,000,000,700 rows, and have 700"):
+    with pytest.raises(InputError, match="their headers declare 1,000,000,700 rows, but they have 700"):
         deepval.evaluate(source, files, draws=5, memory=0)
 
 

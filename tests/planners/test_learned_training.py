@@ -251,7 +251,7 @@ def test_cells_keep_pkl_and_tip_of_both_modes(files, tmp_path):
         assert (scored.score >= -1e-9).all()
         assert scored.score.max() > 0
     write(made["braking"], tmp_path / "braking")
-    with pytest.raises(InputError, match="PKL is kept by cells whose downstream system is the learned planner"):
+    with pytest.raises(InputError, match="PKL needs a cell whose downstream system is the learned planner"):
         score_on(read_cell(tmp_path / "braking"), "gain-PKL")
 
 

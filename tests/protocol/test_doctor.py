@@ -67,7 +67,7 @@ def test_everything_is_found_and_whole(made):
     up = doctor(made)
     assert up.problems == []
     kinds = ("allocator", "cell", "detection cache", "history", "judgements", "kept part")
-    assert set(up.found) == {*kinds, "leaderboard", "planner", "result"}
+    assert set(up.counts) == {*kinds, "leaderboard", "planner", "result"}
     done = run("doctor", made)
     assert done.code == 0
     assert "0 problems" in done.out
@@ -114,8 +114,8 @@ def test_what_a_kill_leaves_is_named(ours):
 def test_a_folder_that_is_written_to_is_named(ours):
     cell = ours / "cells" / "braking-monocular"
     code = (
-        "import sys\nfrom pathlib import Path\nfrom deepval.files.writing import locked\n"
-        "with locked(Path(sys.argv[1]), 'busy'):\n print('held', flush=True)\n sys.stdin.read()"
+        "import sys\nfrom pathlib import Path\nfrom deepval.files.writing import lock\n"
+        "with lock(Path(sys.argv[1]), 'busy'):\n print('held', flush=True)\n sys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", code, cell], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None

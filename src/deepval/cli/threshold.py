@@ -179,7 +179,7 @@ def threshold(
         content |= {"router": None if out is None else str(out)}
         terminal.print_json(content | {"calibration_units": calibration_units})
         return
-    terminal.print_tables([threshold_table([deployed.threshold], held=calibration_units)])
+    terminal.print_tables([threshold_table([deployed.threshold], calibration_units=calibration_units)])
     if out is not None:
         streams = "all inputs are one stream" if one_stream else "call begin() at each unit"
         answers = " or ".join([", ".join(deployed.routing.modes[:-1]), deployed.routing.modes[-1]])

@@ -59,7 +59,7 @@ def result_tables(result: Result) -> Iterator[Table]:
     if result.streams:
         yield _streams(result)
     if result.thresholds:
-        yield threshold_table(result.thresholds, held=result.provenance.calibration_units)
+        yield threshold_table(result.thresholds, calibration_units=result.provenance.calibration_units)
     if result.recovery:
         yield recovery_table(result.recovery)
     if any(gap.gap is not None for gap in result.gaps):
@@ -225,8 +225,8 @@ def _streams(result: Result) -> Table:
     return Table("Streaming", header, tuple(sections), tuple(notes), extra)
 
 
-def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | None) -> Table:
-    """The thresholds of allocators and their expected escalation rates; `held` are the calibration units."""
+def threshold_table(thresholds: Sequence[Threshold], *, calibration_units: Sequence[str] | None) -> Table:
+    """The thresholds of allocators and their expected escalation rates, and the units that they are calibrated on."""
     header = (
         "budget",
         "allocator",
@@ -256,7 +256,7 @@ def threshold_table(thresholds: Sequence[Threshold], *, held: Sequence[str] | No
             rows.append(tuple(map(TableCell, texts)))
         sections.append(tuple(rows))
     notes = sorted({f"{row.allocator}: {row.reason}." for row in thresholds if row.reason})
-    notes.append(_calibration_note(thresholds, held))
+    notes.append(_calibration_note(thresholds, calibration_units))
     if any(row.price is not None for row in thresholds):
         notes.append("price: run the mode with the largest score - price x cost; cheap has score and cost 0.")
     if any(row.policy == "adaptive threshold" for row in thresholds):

@@ -87,8 +87,8 @@ class Parts:
                 yield _by_name(chunk, names)
         if read != len(self):
             raise InputError(
-                f"{self.source}: must be complete Parquet files; they say that they have {len(self):,} rows, and have "
-                f"{read:,}."
+                f"{self.source}: must be complete Parquet files; their headers declare {len(self):,} rows, but they "
+                f"have {read:,}."
             )
         if number:
             yield _by_name(pending, names)

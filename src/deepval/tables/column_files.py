@@ -1,4 +1,7 @@
-"""Columns <-> Parquet and CSV files: the same columns give the same bytes."""
+"""Columns <-> Parquet and CSV files: the same columns give the same bytes.
+
+Apart from `columns`, which only reads; cells and router logs write.
+"""
 
 import csv
 import io

@@ -406,7 +406,7 @@ def _kind(parts: Parts) -> Kind:
     kinds = {name for names, _ in parts.id_codes("kind") for name in names}
     if kinds not in ({"deployable"}, {"diagnostic"}):
         raise InputError(
-            f"{parts.source}: column 'kind' must say 'deployable' or 'diagnostic', the same for every input; found "
+            f"{parts.source}: column 'kind' must be 'deployable' or 'diagnostic', the same for every input; found "
             f"{', '.join(sorted(kinds)[:3])}."
         )
     return "diagnostic" if kinds == {"diagnostic"} else "deployable"

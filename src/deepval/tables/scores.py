@@ -259,7 +259,7 @@ def kind_of(raw: columns.Columns) -> Kind:
     kinds = {str(value) for value in np.unique(raw.ids("kind"))}
     if kinds not in ({"deployable"}, {"diagnostic"}):
         raise InputError(
-            f"{raw.source}: column 'kind' must say 'deployable' or 'diagnostic', the same for every input; found "
+            f"{raw.source}: column 'kind' must be 'deployable' or 'diagnostic', the same for every input; found "
             f"{', '.join(sorted(kinds)[:3])}."
         )
     return "diagnostic" if kinds == {"diagnostic"} else "deployable"

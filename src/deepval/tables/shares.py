@@ -1,4 +1,7 @@
-"""A share of inputs -> a whole number of inputs, by the rules of selection and measured budgets."""
+"""A share of inputs -> a whole number of inputs, by the rules of selection and measured budgets.
+
+Apart, because tables and budgets both need these two formulas.
+"""
 
 from typing import Any
 

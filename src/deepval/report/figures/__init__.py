@@ -1,8 +1,8 @@
 """Results -> figures for a paper: vector PDF and PNG at the width of a column or of the text, without titles.
 
 `gap-<cell>` shows the lost value by cause, `curves-<cell>` gain against budget, `sign-<cell>` the effect of escalation
-on each input, `birds-eye-<cell>` a harmed and a helped frame from above, `dumbbells-<cell>` allocators free and
-charged. The same results give the same bytes in any order.
+on each input, `birds-eye-<cell>` a harmed and a helped frame from above, `dumbbells-<cell>` allocators without
+and with their own cost. The same results give the same bytes in any order.
 """
 
 import io

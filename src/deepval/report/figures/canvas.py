@@ -1,4 +1,7 @@
-"""A figure without a window that notebooks show as a PNG, with any matplotlib backend."""
+"""A figure without a window that notebooks show as a PNG, with any matplotlib backend.
+
+Apart, because the class needs matplotlib, which is imported only when a figure is drawn.
+"""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Result -> figures of allocators under budgets: the gap to the oracle, gain curves, free against charged."""
+"""Result -> figures of allocators under budgets: the gap to the oracle, gain curves, gain without and with own cost."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
