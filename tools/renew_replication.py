@@ -18,11 +18,11 @@ from typing import Any
 
 from deepval.files.writing import write_atomically
 from deepval.judging.over_cells import PooledComparison
-from deepval.paper import planned
+from deepval.paper import plan_outcomes
+from deepval.paper.finding_outcomes import MADE_UP
 from deepval.paper.findings import findings
 from deepval.paper.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
-from deepval.paper.planned import PlanFollowed, PlannedRow
-from deepval.paper.telling import MADE_UP
+from deepval.paper.plan_outcomes import PlanFollowed, PlannedRow
 from deepval.report.table import Table, interval, lines_of, number, percent
 from renew_results import filled
 
@@ -79,7 +79,7 @@ def tables(reports: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
 def planned_table(told: Mapping[str, Any]) -> Table:
     """What became of the plan that a run followed."""
     rows = [PlannedRow(**{**row, "made": row["made"] and PooledComparison(**row["made"])}) for row in told["rows"]]
-    return planned.table(PlanFollowed(**{**told, "rows": tuple(rows)}))
+    return plan_outcomes.table(PlanFollowed(**{**told, "rows": tuple(rows)}))
 
 
 def lateral_table(report: Mapping[str, Any]) -> Table:

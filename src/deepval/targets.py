@@ -208,7 +208,7 @@ class RoutingObjective(Objective):
     column: ClassVar[str]
 
     @abstractmethod
-    def found(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
+    def frame_values(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
         """The objective of each frame, from both modes' detections of all frames, right or wrong."""
 
     def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
@@ -225,7 +225,7 @@ class OricReward(RoutingObjective):
     context: int = CONTEXT
     seed: int = 0
 
-    def found(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
+    def frame_values(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
         """(n + 1) x the change in mAP; 0 where there is nothing to find."""
         rng = np.random.default_rng(self.seed)
         context = context_sample(len(weak.objects), rng=rng, size=self.context)
@@ -241,7 +241,7 @@ class OricReleased(RoutingObjective):
     context: int = CONTEXT
     seed: int = 0
 
-    def found(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
+    def frame_values(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
         """(n + 1) x the change in mAP; 0 where there is nothing to find."""
         rng = np.random.default_rng(self.seed)
         return released_gains(weak.above(self.threshold), strong.above(self.threshold), rng=rng, size=self.context)
@@ -254,7 +254,7 @@ class ApSwap(RoutingObjective):
     column: ClassVar[str] = "ap_swap"
     threshold: float = 0.30
 
-    def found(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
+    def frame_values(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
         """N x the change in AP when this frame alone is swapped."""
         if not weak.objects.any():
             raise InputError("AP-swap needs a reference object to find on the fit units; there is none.")

@@ -554,7 +554,7 @@ def test_evidence_read_back_is_what_each_unit_and_each_role_give_alone():
             join_units([graded_frames(mode.reader.report[unit], truths[unit]) for unit in units]) for mode in ends
         ]
         for objective in ROUTING:
-            name, values = objective.column + end, objective.found(*graded)
+            name, values = objective.column + end, objective.frame_values(*graded)
             assert kept.columns[name][inside].tobytes() == values.tobytes()
             assert np.isnan(kept.columns[name][~inside]).all()
             assert kept.restrict(units).column(name).tobytes() == values.tobytes()

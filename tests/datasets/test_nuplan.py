@@ -357,7 +357,7 @@ def test_half_a_file_is_told(root, share):
 
 def test_a_missing_map_is_told_with_its_place(root):
     (root / GPKG).unlink()
-    with pytest.raises(InputError, match=f"must be at .*{GPKG}, as .*nuplan-maps-v1.0.json says"):
+    with pytest.raises(InputError, match=f"must be at .*{GPKG}, according to .*nuplan-maps-v1.0.json"):
         Nuplan(root).read_unit(LOG)
 
 

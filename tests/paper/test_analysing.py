@@ -14,7 +14,7 @@ from deepval.cli.analyses import command
 from deepval.errors import InputError
 from deepval.paper import analysis
 from deepval.paper.analyses import seeds, signs
-from deepval.paper.columns import columns
+from deepval.paper.row_columns import columns
 from project import ROOT
 from small_cells import build_cells, read_cells
 

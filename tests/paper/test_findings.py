@@ -5,8 +5,19 @@ import runpy
 import pytest
 
 from deepval.paper.analysis import GROUPS
-from deepval.paper.findings import KnownRows, findings
-from deepval.paper.verdicts import FAILS, HOLDS, OPEN, above, apart, at_most, of_every, of_mean, of_most, within
+from deepval.paper.findings import RunRows, findings
+from deepval.paper.findings.verdicts import (
+    FAILS,
+    HOLDS,
+    OPEN,
+    above,
+    apart,
+    at_most,
+    of_every,
+    of_mean,
+    of_most,
+    within,
+)
 from project import ROOT
 
 
@@ -47,13 +58,13 @@ def test_marks_of_single_rows():
     assert of_mean(None, "").verdict == OPEN
 
 
-def signs(*shares: tuple[float, float, float], affected: int = 100) -> KnownRows:
+def signs(*shares: tuple[float, float, float], affected: int = 100) -> RunRows:
     rows = [
         {"cell": f"c{i}", "geometry": "monocular", "system": "braking", "affected": affected}
         | {"harm_rate": v, "harm_rate_lo": lo, "harm_rate_hi": hi}
         for i, (v, lo, hi) in enumerate(shares)
     ]
-    return KnownRows({"signs": rows}, {})
+    return RunRows({"signs": rows}, {})
 
 
 def named(name: str):
@@ -75,7 +86,7 @@ def test_every_finding_is_whole_and_silent_without_rows():
     assert len({each.name for each in found}) == len(found)
     assert {each.theme for each in found} <= set(GROUPS)
     assert all(each.says.endswith(".") and each.where and each.rule.endswith(".") for each in found)
-    assert all(each.told(KnownRows({}, {})) is None for each in found)
+    assert all(each.told(RunRows({}, {})) is None for each in found)
 
 
 def contrast(cell, label="oric", against="value", *, own=None, other=None, lo=-0.1, hi=0.1):
@@ -90,21 +101,21 @@ def test_labels_are_told_by_their_means_and_by_their_wins():
     swap, published = named("training on perception gain"), named("published routing objectives")
     mean = contrast("all cells", "value", "gain-E1", lo=0.01, hi=0.03)
     cell = contrast("one", "value", "gain-E1", lo=-0.5, hi=0.5)
-    found = swap(KnownRows({"objective-swap": [mean, cell]}, {}))
+    found = swap(RunRows({"objective-swap": [mean, cell]}, {}))
     assert found.verdict == FAILS
     assert "gate-gbm, gain-E1 +0.020 [0.010, 0.030]" in found.words
-    assert swap(KnownRows({"objective-swap": [mean | {"lo": -0.01}, cell]}, {})).verdict == HOLDS
-    assert swap(KnownRows({"objective-swap": [cell]}, {})) is None
+    assert swap(RunRows({"objective-swap": [mean | {"lo": -0.01}, cell]}, {})).verdict == HOLDS
+    assert swap(RunRows({"objective-swap": [cell]}, {})) is None
     # Decision value wins in one cell of two, the same whatever it is laid beside; the objective in none.
     rows = [
         contrast(cell, label, own="unresolved", other="better" if cell == "one" else "unresolved")
         for cell in ("one", "two")
         for label in ("oric", "ap-swap")
     ]
-    told = published(KnownRows({"published-objectives": [contrast("all cells", own=None), *rows]}, {}))
+    told = published(RunRows({"published-objectives": [contrast("all cells", own=None), *rows]}, {}))
     assert (told.verdict, told.words) == (HOLDS, "wins against random: value 1 of 2, oric 0 of 2, ap-swap 0 of 2")
     rows = [{**row, "versus_random": "better"} for row in rows]
-    assert published(KnownRows({"published-objectives": rows}, {})).verdict == FAILS
+    assert published(RunRows({"published-objectives": rows}, {})).verdict == FAILS
 
 
 def test_the_sweep_is_told_of_the_paper_s_two_tasks():
@@ -115,7 +126,7 @@ def test_the_sweep_is_told_of_the_paper_s_two_tasks():
         {"task": "receding-horizon", "fn_ndg": 0.9, "fn_ndg_lo": 0.8, "fn_ndg_hi": 1, "multi_ndg": 0.9, "affected": 99},
     ]
     for name in ("missed objects tell little", "all perception errors together tell little"):
-        told = named(name)(KnownRows({"robustness": rows}, {}))
+        told = named(name)(RunRows({"robustness": rows}, {}))
         assert told.verdict == HOLDS
         assert "borne out in 2 of 2" in told.words
 
@@ -130,7 +141,7 @@ def test_leaders_of_equal_number_are_told_in_the_order_in_which_they_are_met():
         for cell, leader in enumerate(names)
         for name in (*names, "ego-speed")
     ]
-    told = named("ego speed leads on KITTI braking")(KnownRows({"held-out": rows}, {}))
+    told = named("ego speed leads on KITTI braking")(RunRows({"held-out": rows}, {}))
     assert told.words.endswith("leading: " + ", ".join(f"{name} 1" for name in names))
 
 

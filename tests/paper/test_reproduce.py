@@ -18,13 +18,13 @@ from deepval.cells.sources import SearchFolders, read_specification
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
 from deepval.judging.over_cells import compare_over
-from deepval.paper import analyses, comparing, parts, run, study_report
+from deepval.paper import analyses, cell_parts, published_figures, run, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.gaps import GapRow
 from deepval.paper.analyses.seeds import RANDOMIZED
 from deepval.paper.analysis import ANALYSES, analysis
-from deepval.paper.comparing import Figure, laid_beside, published
-from deepval.paper.findings import KnownRows, findings
+from deepval.paper.findings import RunRows, findings
+from deepval.paper.published_figures import Figure, laid_beside, published
 from deepval.protocol import store as digests
 from deepval.protocol.cell_builds import cell_sources, find_cells
 from deepval.protocol.plans import register
@@ -184,7 +184,7 @@ def rows_like(**changes):
     ],
 )
 def test_a_published_figure_is_compared_in_words(whole, monkeypatch, figures, row, words):
-    monkeypatch.setattr(comparing, "published", lambda: tuple(figures))
+    monkeypatch.setattr(published_figures, "published", lambda: tuple(figures))
     (found,) = laid_beside(whole[0], rows_like(**row)).figures
     assert found.kinship == "like"
     assert words in found.words
@@ -192,7 +192,7 @@ def test_a_published_figure_is_compared_in_words(whole, monkeypatch, figures, ro
 
 def test_the_same_modes_make_the_same_cell_and_only_its_figure_counts(whole, monkeypatch):
     own = figure(pair="yolov8s-320 -> yolov8s-640", value=0.35)
-    monkeypatch.setattr(comparing, "published", lambda: (figure(), own))
+    monkeypatch.setattr(published_figures, "published", lambda: (figure(), own))
     (found,) = laid_beside(whole[0], rows_like()).figures
     assert (found.kinship, found.paper_lo, found.paper_hi) == ("same", 0.35, 0.35)
 
@@ -205,7 +205,7 @@ def test_order_counts_where_the_paper_s_own_pairs_agree(whole, monkeypatch):
         figure(pair="c -> d"),
         figure(pair="c -> d", value=0.7, **horizon),
     ]
-    monkeypatch.setattr(comparing, "published", lambda: tuple(figures))
+    monkeypatch.setattr(published_figures, "published", lambda: tuple(figures))
     (order,) = laid_beside(whole[0], rows_like()).orders
     assert (order.pairs, order.same, order.words) == (1, 1, "same order in 1 of 1 pairs")
     figures[3] = replace(figures[3], value=0.1)  # now the paper itself is of two minds
@@ -213,7 +213,7 @@ def test_order_counts_where_the_paper_s_own_pairs_agree(whole, monkeypatch):
 
 
 def test_a_figure_without_a_like_is_counted_not_hidden(whole, monkeypatch):
-    monkeypatch.setattr(comparing, "published", lambda: (figure(dataset="kitti"), figure(system="lateral")))
+    monkeypatch.setattr(published_figures, "published", lambda: (figure(dataset="kitti"), figure(system="lateral")))
     found = laid_beside(whole[0], rows_like())
     assert found.figures == ()
     assert dict(found.without) == {"a table": 2}
@@ -352,7 +352,7 @@ def test_a_cell_is_built_once_and_again_where_it_is_damaged(whole, specification
         ('dataset = "synthetic"\ngeometry = "oracle"\nsystem = "braking"\nroot = "x"', "root changes nothing with"),
         ('dataset = "kitti"\ngeometry = "oracle"\nsystem = "braking"', "data set kitti needs root"),
         ('dataset = "synthetic"\ngeometry = "oracle"\nsystem = "braking"\nspeed = 1', "found 'speed'"),
-        ('dataset = "synthetic"\ngeometry = 3\nsystem = "braking"', "geometry of a specification must be of another"),
+        ('dataset = "synthetic"\ngeometry = 3\nsystem = "braking"', "geometry of a specification has the wrong type"),
     ],
 )
 def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path):
@@ -365,7 +365,7 @@ def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path
 
 def test_code_is_all_that_a_module_imports():
     """The twin: the syntax tree instead of a pattern."""
-    for module in ("deepval.paper.analyses.signs", "deepval.cells.fitting", "deepval.paper.parts"):
+    for module in ("deepval.paper.analyses.signs", "deepval.cells.fitting", "deepval.paper.cell_parts"):
         found, waiting = set(), [module]
         while waiting:
             path = digests._path(waiting.pop())
@@ -428,7 +428,7 @@ def test_what_scores_nothing_has_no_price(whole):
     scores = cell.part("scores")
     some = next(iter(scores.values()))
     cell._made["scores"] = {**scores, "uncertainty": replace(some, input=some.input[:0], score=some.score[:0])}
-    priced = parts.PARTS["priced"](cell)
+    priced = cell_parts.PARTS["priced"](cell)
     assert "uncertainty" not in priced
     assert "ego-speed" in priced
 
@@ -439,7 +439,7 @@ def test_findings_read_means_over_cells():
     rows = [GapRow("a", *budget, 0.2, 0.05, 0.1, 0.05, None), GapRow("b", *budget, 0.4, 0.05, 0.3, 0.05, None)]
     found = analysis("gaps").stored(rows)
     assert [record.get("cell") for record in found] == ["a", "b", None]
-    known = KnownRows({"gaps": found}, {})
+    known = RunRows({"gaps": found}, {})
     (told,) = (each.told(known) for each in findings() if each.name == "ranking makes most of the gap")
     assert told.verdict == "holds"
     assert "66.7 %" in told.words

@@ -5,7 +5,7 @@ import pytest
 
 from deepval.allocators.feature_sets import FEATURE_SETS
 from deepval.cells.folder import read_cell
-from deepval.paper.parts import seen_cell
+from deepval.paper.cell_parts import seen_cell
 from small_cells import build_cells
 
 BOXED = ("cheap", "cheap+memory", "detection-list")

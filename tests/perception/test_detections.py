@@ -316,7 +316,7 @@ def test_coverage_tells_failed_and_never_run_frames_apart():
     with pytest.raises(InputError, match="every unit must have been run, and 1 of 1 were not: 0001"):
         check_whole("m", never)
     same = {"0000": coverage(detections([(0, "Car", 1.0, 0, 0, 9, 9), (1, "Car", 1.0, 0, 0, 9, 9)], 2))}
-    with pytest.warns(InputWarning, match="all 2 scores of mode m are 1, so they say nothing"):
+    with pytest.warns(InputWarning, match="all 2 scores of mode m are 1 and carry no information"):
         check_coverage("m", same, scored=True)
 
 

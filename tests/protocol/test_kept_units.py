@@ -193,11 +193,11 @@ class Memory(PartStore):
     def __init__(self):
         self.held = {}
 
-    def found(self, slot, rests_on):
+    def read(self, slot, rests_on):
         data = self.held.get((slot, digest_of(rests_on)))
         return None if data is None else npz_arrays(data)
 
-    def keep(self, slot, rests_on, arrays):
+    def write(self, slot, rests_on, arrays):
         self.held[slot, digest_of(rests_on)] = npz_bytes(arrays)
 
 

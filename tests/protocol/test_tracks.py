@@ -134,14 +134,14 @@ def test_another_world_is_in_no_track(options):
     material = sources.synthetic(**{"settings": SMALL, **options})
     (cell,) = build.cells(material)
     told = read_costs_file()
-    like = official.likeness(cell.spec, told)
+    like = official.track_match(cell.spec, told)
     assert like.cell == cells_of("synthetic")[0]
     assert like.differences
 
 
 def likeness(definition, modes, costs):
     """What a folder's manifest and costs make of its cell."""
-    return official.likeness(CellSpec.from_definition(definition, modes), costs)
+    return official.track_match(CellSpec.from_definition(definition, modes), costs)
 
 
 def read_costs_file():
@@ -256,14 +256,14 @@ def test_a_split_or_an_id_of_ones_own_is_not_official(tmp_path):
     manifest = tmp_path / "one" / "manifest.json"
     content = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(content | {"id": "synthetic-0123456789ab"}))
-    like = cell_folders.read_cells(tmp_path)["one"].likeness
+    like = cell_folders.read_cells(tmp_path)["one"].match
     assert like.differences == ("its id must be the hash of its definition; found another",)
     chosen = splits.split("synthetic", material.units, test_units=3)
     (tmp_path / "one" / "split.json").write_text(chosen.to_json())
     content["files"]["split.json"] = file_digest(tmp_path / "one" / "split.json")
     manifest.write_text(json.dumps(content))
     found = cell_folders.read_cells(tmp_path)["one"]
-    assert found.likeness.differences == ("its split must be the frozen one; found another",)
+    assert found.match.differences == ("its split must be the frozen one; found another",)
     assert (found.official, found.track) == (None, "local")
 
 
@@ -297,7 +297,7 @@ def test_public_detections_on_this_machine_make_the_tracks_cells():
 
     def found(files):
         (spec,) = specs(sources.from_files(Kitti(root), files))
-        return official.likeness(spec, None)
+        return official.track_match(spec, None)
 
     assert found(files) == (cell, ())
     assert sum(map(len, Kitti(root).read().scenes)) == cell.definition["dataset"]["inputs"]

@@ -163,7 +163,7 @@ def test_published_objectives_are_those_of_the_kernels():
     released = released_gains(*at[0.10], rng=np.random.default_rng(0))
     np.testing.assert_array_equal(labels("oric-released", made).values, released)
     few = context_sample(24, rng=np.random.default_rng(3), size=5)
-    gains = OricReward(context=5, seed=3).found(*graded(found))
+    gains = OricReward(context=5, seed=3).frame_values(*graded(found))
     np.testing.assert_array_equal(gains, contextual_gains(*at[0.10], context=few))
 
 
@@ -223,9 +223,9 @@ def test_targets_that_cannot_be_made_are_refused():
     with pytest.raises(InputError, match="needs a reference object"):
         evidence_of(nothing, losses)
     with pytest.raises(InputError, match="needs a reference object"):
-        ApSwap().found(*graded(nothing))
+        ApSwap().frame_values(*graded(nothing))
     for objective in (OricReward(), OricReleased()):
-        assert (objective.found(*graded(nothing)) == 0).all()
+        assert (objective.frame_values(*graded(nothing)) == 0).all()
 
 
 def test_raw_scores_are_graded_by_the_probabilities_they_stand_for():

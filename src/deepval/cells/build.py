@@ -168,7 +168,7 @@ class Shared:
 
     @cached_property
     def inputs(self) -> Shaped[np.ndarray, "input"]:
-        """Ids of the frames on which both ends of the ladder were run."""
+        """Ids of the frames on which the cheapest and the fullest mode were run."""
         return np.concatenate([part.inputs for part in self.parts])
 
     @cached_property
@@ -212,7 +212,7 @@ class Shared:
 
 
 def _objective(objective: RoutingObjective, weak: GradedFrames, strong: GradedFrames) -> Arrays:
-    return {"objective": objective.found(weak, strong)}
+    return {"objective": objective.frame_values(weak, strong)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +324,7 @@ def _common_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.n
 
 
 def _calibrations(units: UnitMap) -> dict[str, Calibration]:
-    """The map from raw scores to probabilities of both ends of the ladder, fitted on the training units."""
+    """The map from raw scores to probabilities of the cheapest and the fullest mode, fitted on training units."""
     spec, calibrations = units.specs[0], {}
     slot, chosen = slots(spec.definition)[0], set(spec.roles.train)
     train = [unit for unit in spec.units if unit in chosen]

@@ -59,7 +59,7 @@ class SharedPart:
     Attributes:
         scene: The data that the vehicle has.
         cheap: The cheap mode's report.
-        inputs: Ids of the frames on which both ends of the ladder were run.
+        inputs: Ids of the frames on which the cheapest and the fullest mode were run.
         evidence: Per such frame, perception losses of both modes and the deceleration that the reference requires.
         on_ground: Per such frame, perception losses of both modes by their 3D boxes, where both report some.
         graded: Detections of both modes from a low probability on, right or wrong; None without probabilities.
@@ -79,11 +79,11 @@ class PartStore(ABC):
     """Stores arrays under everything that they rest on."""
 
     @abstractmethod
-    def found(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
+    def read(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
         """The stored arrays, complete; None where nothing is stored."""
 
     @abstractmethod
-    def keep(self, slot: str, rests_on: Mapping[str, Any], arrays: Arrays) -> None:
+    def write(self, slot: str, rests_on: Mapping[str, Any], arrays: Arrays) -> None:
         """Store arrays."""
 
 
@@ -97,12 +97,12 @@ class StoredPart:
 
     def read(self) -> Arrays | None:
         """The part's arrays; None where they must be computed."""
-        return None if self.store is None or self.rests_on is None else self.store.found(self.slot, self.rests_on)
+        return None if self.store is None or self.rests_on is None else self.store.read(self.slot, self.rests_on)
 
     def write(self, arrays: Arrays) -> None:
         """Store the part's arrays."""
         if self.store is not None and self.rests_on is not None:
-            self.store.keep(self.slot, self.rests_on, arrays)
+            self.store.write(self.slot, self.rests_on, arrays)
 
 
 def slots(definition: Mapping[str, Any]) -> tuple[str, str]:

@@ -307,7 +307,7 @@ PARTS: dict[str, Part] = {
     "costs": Part(lambda request: request.charging.costs, {"charges": Charges}),
     "relabelled": Part(Request.relabelled, _DRAWN, {"allocator": (TAUGHT, None)}, saved=RELABELLED),
 }
-"""How commands supply the parts that analyses take; a report supplies the same names from `paper.parts`."""
+"""How commands supply the parts that analyses take; a report supplies the same names from `paper.cell_parts`."""
 
 
 def command(declared: Analysis) -> Callable[..., None]:

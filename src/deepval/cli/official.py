@@ -98,8 +98,8 @@ def reproduce(
     from deepval.allocators import RECIPES
     from deepval.cells.evaluation_data import openings
     from deepval.paper.analysis import ANALYSES
-    from deepval.paper.parts import BOARD
-    from deepval.paper.planned import followed
+    from deepval.paper.cell_parts import BOARD
+    from deepval.paper.plan_outcomes import followed
     from deepval.paper.run import run
     from deepval.paper.study_report import FILES, write_report
     from deepval.protocol.plans import registered
@@ -181,7 +181,7 @@ def _track(item: tracks.Track, data: Path | None) -> dict[str, Any]:
     listed = []
     for cell in item.cells:
         missing = cell.missing(data)
-        needs = [{"name": n.name, "found": n.found(data) if data else 0, "of": n.count} for n in cell.needs]
+        needs = [{"name": n.name, "found": n.available(data) if data else 0, "of": n.count} for n in cell.needs]
         command = None if missing else tracks.build_command(cell, data)
         listed.append({"id": cell.id, "missing": missing, "needs": needs, "build": command, **cell.definition})
     about = {"track": item.name, "title": item.title, "source": item.source, "not_given": list(item.not_given)}

@@ -1,8 +1,8 @@
 """One analysis, declared: what it takes, how its rows are computed and printed, and what the paper calls it.
 
 `deepval analyse NAME`, `deepval reproduce` and docs/analyses.md are made from these declarations. To add an analysis,
-write `analyses/NAME.py` with a row class (`paper.columns`), a function `rows(...)` and an `Analysis`, and add its name
-to `GROUPS` below.
+write `analyses/NAME.py` with a row class (`paper.row_columns`), a function `rows(...)` and an `Analysis`, and add its
+name to `GROUPS` below.
 """
 
 import inspect
@@ -88,7 +88,7 @@ class Analysis:
         over_cells: Summarises the rows over cells.
         over_cells_table: The table of the summary.
         summary_is_record: Whether the summary rows are stored with the rows, because findings read them.
-        takes: For each argument of `rows` that is a part of the cells, the name of the part (`parts.PARTS`).
+        takes: For each argument of `rows` that is a part of the cells, the name of the part (`cell_parts.PARTS`).
         by: Cells that one call takes together in a report: single cells, cells that share data set, modes and geometry
             ("view"), cells that share data set and modes ("pair"), or all cells of a data set.
         whole: Whether `rows` returns one record with several tables instead of rows.

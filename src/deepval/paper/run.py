@@ -20,7 +20,7 @@ from deepval.errors import InputError, InputWarning, is_of_machine, reports_abse
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.paper.analysis import ANALYSES, Analysis, analysis
-from deepval.paper.parts import BOARD, PARTS, SAME, CellAtHand, as_bytes, of_bytes
+from deepval.paper.cell_parts import BOARD, PARTS, SAME, CellAtHand, as_bytes, of_bytes
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cell_builds import build_group, cell_folder, cell_sources, outdated
 from deepval.protocol.store import LIST, REFUSED, code_digest, is_stored, result_folder, store_result
@@ -261,7 +261,7 @@ def _rests_on(job: Job) -> dict[str, Any]:
         "cells": {at.label: at.identity for at in job.cells},
         "takes": takes,
         "settings": plain(_settings(job)),
-        "code": code_digest(declared.rows.__module__, *(["deepval.paper.parts"] if parts - BARE else [])),
+        "code": code_digest(declared.rows.__module__, *(["deepval.paper.cell_parts"] if parts - BARE else [])),
     }
     if "located" in parts:
         told["located"] = [at.spec is not None for at in job.cells]

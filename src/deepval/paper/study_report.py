@@ -7,12 +7,12 @@ from typing import Any
 
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
-from deepval.paper import planned, telling
+from deepval.paper import finding_outcomes, plan_outcomes
 from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
-from deepval.paper.comparing import SOURCE, Agreement, Beside, Records, laid_beside
-from deepval.paper.planned import PlanFollowed
+from deepval.paper.finding_outcomes import FindingOutcome, finding_outcomes_of
+from deepval.paper.plan_outcomes import PlanFollowed
+from deepval.paper.published_figures import SOURCE, Agreement, Beside, Records, laid_beside
 from deepval.paper.run import Run
-from deepval.paper.telling import Retold, retold
 from deepval.report.study import Part, Passage, Study, as_html, as_markdown, nonempty, with_subject
 from deepval.report.table import MISSING, Table, interval, lines_of, number
 from deepval.version import __version__
@@ -30,9 +30,9 @@ def write_report(run: Run, out: Path, plan: PlanFollowed | None = None) -> dict[
     """Write the three files into a folder and return what the JSON says."""
     records = records_of(run)
     agreement = laid_beside(run, records)
-    found = retold(records, [_about(at) for at in run.cells])
+    found = finding_outcomes_of(records, [_about(at) for at in run.cells])
     study = study_of(run, agreement, found, plan)
-    content = _content(run, records, agreement) | {"findings": telling.content(found)}
+    content = _content(run, records, agreement) | {"findings": finding_outcomes.content(found)}
     content |= {"plan": None if plan is None else plain(asdict(plan))}
     texts = (as_html(study), as_markdown(study), json_text(content))
     for name, text in zip(FILES, texts, strict=True):
@@ -98,11 +98,13 @@ def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
             yield name, told
 
 
-def study_of(run: Run, agreement: Agreement, found: Sequence[Retold], plan: PlanFollowed | None = None) -> Study:
+def study_of(
+    run: Run, agreement: Agreement, found: Sequence[FindingOutcome], plan: PlanFollowed | None = None
+) -> Study:
     """The report as a study: findings first, what was run and every figure after."""
     datasets = list(dict.fromkeys(at.collection for at in run.cells))
     ran = [name for name, found in run.outcomes.items() if any(each.rows for each in found.values())]
-    told = telling.findings_part(found, [_about(at) for at in run.cells])
+    told = finding_outcomes.findings_part(found, [_about(at) for at in run.cells])
     parts = [*([] if told is None else [told]), *([] if plan is None else [_planned(plan)])]
     parts += [_beside_paper(agreement), _ran(run)]
     parts += [part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None]
@@ -115,8 +117,8 @@ def study_of(run: Run, agreement: Agreement, found: Sequence[Retold], plan: Plan
         ("Inside", _of(inside), "of an interval or of the paper's range"),
         ("Not built", str(len(run.lacking)), "cells of the tracks that were asked for"),
     )
-    main = telling.collections([_about(at) for at in run.cells])[:1]
-    sentences = [telling.sentence(found, name) for name in main if any(name in each.told for each in found)]
+    main = finding_outcomes.collections([_about(at) for at in run.cells])[:1]
+    sentences = [finding_outcomes.sentence(found, name) for name in main if any(name in each.told for each in found)]
     return Study("Replication", sentences[0] if sentences else _sentence(run, agreement), facts, tuple(parts))
 
 
@@ -171,7 +173,7 @@ def _planned(plan: PlanFollowed) -> Part:
         "Comparisons that were declared and registered before their test units were judged on, each as the mean over "
         "its cells. All other verdicts of this report were not planned."
     )
-    return Part("Planned comparisons", lead, (Passage(tables=(planned.table(plan),)),))
+    return Part("Planned comparisons", lead, (Passage(tables=(plan_outcomes.table(plan),)),))
 
 
 def _beside_paper(agreement: Agreement) -> Part:

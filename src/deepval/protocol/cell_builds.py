@@ -49,14 +49,14 @@ class UnitStore(PartStore):
     used: dict[str, set[str]] = field(default_factory=dict)
     written: list[Path] = field(default_factory=list)
 
-    def found(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
+    def read(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
         """The stored arrays; None where they are missing or altered."""
         folder = result_folder(*self._at(slot), _part_key(rests_on))
         self.used.setdefault(slot, set()).add(folder.name)
         stored = contents(folder)
         return None if stored is None else npz_arrays(stored[PART])
 
-    def keep(self, slot: str, rests_on: Mapping[str, Any], arrays: Arrays) -> None:
+    def write(self, slot: str, rests_on: Mapping[str, Any], arrays: Arrays) -> None:
         """Store arrays."""
         key = _part_key(rests_on)
         self.written.append(result_folder(*self._at(slot), key))

@@ -240,7 +240,7 @@ def _cost_contradictions(submission: Submission, cells: Mapping[str, TrackedCell
 
 
 class Copies(NamedTuple):
-    """Likenesses of a submission to others: those that exclude it from the ranks, and those that are only noted."""
+    """Similarities of a submission to others: those that exclude it from the ranks, and those that are only noted."""
 
     flags: list[str]
     notes: list[str]
@@ -251,7 +251,7 @@ def copies(
 ) -> tuple[list[Copies], dict[str, bytes]]:
     """Per submission, the others that are alike in a cell; and the sketches of all rankings by the hash of their file.
 
-    A likeness between two handles is a flag, unless the history shows that this handle had a ranking like its present
+    A similarity between two handles is a flag, unless the history shows that this handle had a ranking like its present
     one in an earlier turn. Rankings that the board accepted earlier count even if they were replaced or removed.
     """
     flagged, noted = (np.zeros((len(submissions), len(submissions)), dtype=bool) for _ in range(2))
@@ -282,7 +282,7 @@ def copies(
         pairs = [
             [submissions[j] for j in np.flatnonzero(part).tolist()] for part in (flagged[i], noted[i] & ~flagged[i])
         ]
-        flags, notes = ([_likeness(item, other) for other in part[:MOST_NAMED]] for part in pairs)
+        flags, notes = ([_similarity(item, other) for other in part[:MOST_NAMED]] for part in pairs)
         earlier_keys = [key for key in sorted(earlier[i]) if not any(key == other.card.key for other in pairs[0])]
         flags += [
             f"the ranking of {key}, {'in an earlier version' if key in present_keys else 'which left the board'}"
@@ -295,7 +295,7 @@ def copies(
     return results, sketches
 
 
-def _likeness(item: Submission, other: Submission) -> str:
+def _similarity(item: Submission, other: Submission) -> str:
     shared = item.scores.keys() & other.scores.keys()
     if all(item.scores[cell].digest == other.scores[cell].digest for cell in shared):
         return f"the same scores as {other.card.key}"

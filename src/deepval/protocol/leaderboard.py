@@ -283,7 +283,7 @@ def _cell(cell: TrackedCell) -> dict[str, Any]:
 
 def _unlike(cell: TrackedCell) -> dict[str, Any] | None:
     """The track's cell with the name of a local cell, and the differences between the two."""
-    like = cell.likeness
+    like = cell.match
     return None if like is None or not like.differences else {"cell": like.cell.id, "because": list(like.differences)}
 
 

@@ -14,7 +14,7 @@ READING = (
     "Rank: 1 + the number of allocators that are resolvedly better; those that nothing tells apart share a rank. "
     "In brackets, the ranks that paired intervals allow. Gain, benefit, harm and the difference with random are shares "
     "of the all-cheap loss on test units, equal-weight means over cells. Oracle, all-full and random are references. "
-    "Flagged submissions stand apart with the reason: they have no rank and count in nobody's."
+    "Flagged submissions stand apart with the reason: they are not ranked."
 )
 STYLE = """
 :root { color-scheme: light dark; --paper: #faf8f4; --card: #fff; --ink: #1c2329; --soft: #59636d; --line: #e4e0d7;

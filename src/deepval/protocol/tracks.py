@@ -52,13 +52,13 @@ class Need:
     get: str
     sha256: str | None = None
 
-    def found(self, data: Path) -> int:
+    def available(self, data: Path) -> int:
         """Number of the files that exist; counting stops at the required number."""
         return max(_count(data, pattern, self.count) for pattern in self.patterns)
 
     def lacking(self, data: Path | None) -> str | None:
         """The files that this machine lacks, as a phrase; None where it has all."""
-        count = 0 if data is None else self.found(data)
+        count = 0 if data is None else self.available(data)
         locations = " or ".join(self.patterns)
         if data is None or count < self.count:
             return f"{self.get} ({count:,} of {self.count:,} found at {locations})"
@@ -247,14 +247,14 @@ def build_command(cell: TrackCell, data: Path | None) -> str | None:
     return cell.spec.command(root=root, files=files, out=f"cells/{'-'.join(d['modes'])}", costs=costs)
 
 
-class Likeness(NamedTuple):
+class TrackMatch(NamedTuple):
     """The track's cell with the name of a built cell, and the differences between the two."""
 
     cell: TrackCell
     differences: tuple[str, ...]
 
 
-def likeness(spec: CellSpec, costs: Mapping[str, Any] | None) -> Likeness | None:
+def track_match(spec: CellSpec, costs: Mapping[str, Any] | None) -> TrackMatch | None:
     """The track's cell with the built cell's name and the fewest differences; None where no track has that name.
 
     Args:
@@ -262,8 +262,8 @@ def likeness(spec: CellSpec, costs: Mapping[str, Any] | None) -> Likeness | None
         costs: The content of its costs file; None where it has none.
     """
     namesakes = [cell for track in read_tracks() for cell in track.cells if cell.spec.name == spec.name]
-    likenesses = [Likeness(cell, differences(cell, spec, costs)) for cell in namesakes]
-    return min(likenesses, key=lambda item: len(item.differences), default=None)
+    matches = [TrackMatch(cell, differences(cell, spec, costs)) for cell in namesakes]
+    return min(matches, key=lambda item: len(item.differences), default=None)
 
 
 def differences(cell: TrackCell, spec: CellSpec, costs: Mapping[str, Any] | None) -> tuple[str, ...]:
@@ -287,13 +287,13 @@ class TrackedCell:
         name: Name of its folder, and of the score file in a submission.
         built: The cell itself.
         profile: Name of its cost profile; None where costs are unknown.
-        likeness: The track's cell of the same name and the differences from it; None where no track has one.
+        match: The track's cell of the same name and the differences from it; None where no track has one.
     """
 
     name: str
     built: BuiltCell = field(repr=False)
     profile: str | None
-    likeness: Likeness | None = field(repr=False)
+    match: TrackMatch | None = field(repr=False)
 
     @property
     def id(self) -> str:
@@ -318,7 +318,7 @@ class TrackedCell:
     @property
     def official(self) -> TrackCell | None:
         """The track's cell that it equals; None where it equals none."""
-        return None if self.likeness is None or self.likeness.differences else self.likeness.cell
+        return None if self.match is None or self.match.differences else self.match.cell
 
     @property
     def track(self) -> str:
@@ -354,9 +354,9 @@ def _tracked_cell(folder: Path, name: str) -> TrackedCell:
     profile = None if costs is None else costs.get("profile", LOCAL)
     if not isinstance(profile, str | None):
         raise InputError(f"{folder / COSTS}: 'profile' must be a name; found {profile!r}.")
-    like = likeness(built.spec, costs)
+    like = track_match(built.spec, costs)
     if like is not None and not like.differences:
-        like = Likeness(like.cell, tuple(_alterations(built)))
+        like = TrackMatch(like.cell, tuple(_alterations(built)))
     return TrackedCell(name, built, profile, like)
 
 

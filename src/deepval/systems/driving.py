@@ -30,7 +30,7 @@ TRIVIAL = "constant_velocity_"
 STANDING_MPS = 0.1
 STANDING_M = 0.5
 BENDING_RAD = np.radians(15)
-"""From where on words say stop, stand and bend."""
+"""Bounds from which on a plan is described as a stop, a standstill or a bend."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def _plan(made: Trajectory, situation: Situation) -> Float[np.ndarray, "ahead 4"
 
 
 def _key(agents: Agents) -> tuple[bytes, ...]:
-    """What an observation is, to tell the same from another."""
+    """Content of an observation; equal observations have equal content."""
     names = tuple(str(name).encode() for name in agents.id)
     return (*names, *(part.tobytes() for part in (agents.kind, agents.pose, agents.size_m, agents.velocity_mps)))
 

@@ -2,7 +2,7 @@
 
 Plan = 16 positions, 0.25 to 4 s ahead, where the network's heat map is largest within its masks. Loss = distance of
 the plan from its target: the mean over the steps (ADE) or the last (FDE). The target is where the vehicle really went,
-which only frames with a whole future tell, or the same planner's path under the reference boxes.
+which only frames with a whole future have, or the same planner's path under the reference boxes.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ TRIED = 6
 
 @dataclass(frozen=True)
 class LearnedPlanner(System):
-    """A planner by the hashes of its files, and how its plan is judged; `origin` says who made the files."""
+    """A planner by the hashes of its files, and how its plan is judged; `origin` is the source of the files."""
 
     loss: LossOf
     target: TargetOf

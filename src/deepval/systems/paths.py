@@ -1,4 +1,4 @@
-"""Accelerations and sideways shifts -> where the vehicle goes, and how a person would say it."""
+"""Accelerations and sideways shifts -> the path of the vehicle, and its description in words."""
 
 import numpy as np
 
@@ -27,5 +27,5 @@ def smooth_path_m(speed_mps: float, *, acceleration_mps2: float, shift_m: float)
 
 
 def sideways(shift_m: float) -> str:
-    """A shift as a person would say it."""
+    """A shift in words."""
     return f"{abs(shift_m):g} m to the {'left' if shift_m > 0 else 'right'}" if shift_m else "straight on"

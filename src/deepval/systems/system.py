@@ -23,7 +23,7 @@ class System(ABC):
     """A decision rule with a loss: a frozen dataclass whose fields are its constants.
 
     `loss_fields` names the fields that only weigh the loss: changing them changes no plan, so that losses can be
-    recombined from the terms instead of planning again. What is not abstract says what most systems mean.
+    recombined from the terms instead of planning again. The methods that are not abstract fit most systems.
     """
 
     loss_fields: ClassVar[frozenset[str]] = frozenset()
@@ -78,7 +78,7 @@ class System(ABC):
 
     @property
     def called(self) -> str:
-        """Its name in a cell where nobody gives it another: that of its class."""
+        """Its default name in a cell: that of its class."""
         return type(self).__name__
 
     def asked(self, name: str) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class System(ABC):
         return np.ones(len(scene), dtype=bool)
 
     def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
-        """What the system tells diagnostics of perception beside its losses, by name and frame: nothing.
+        """Evidence that the system adds for diagnostics of perception, by name and frame: none.
 
         `ends` holds the objects of the cheap and the full mode, under "cheap" and "full".
         """
@@ -112,15 +112,15 @@ class System(ABC):
         return {f"action{part}": flat[:, part] for part in range(flat.shape[1])}
 
     def words(self, plan: Float[np.ndarray, "*plan"]) -> str:
-        """A plan as a person would say it."""
+        """A plan in words."""
         return ", ".join(f"{part:g}" for part in plan.ravel()[:MOST_COLUMNS])
 
     def path_m(self, plan: Float[np.ndarray, "*plan"], speed_mps: float) -> Float[np.ndarray, "point 2"] | None:
-        """Where the vehicle goes in the next seconds, (x, y) in the ego frame; None where the plan does not say."""
+        """Positions (x, y) in the ego frame in the next seconds; None where the plan does not define them."""
         return None
 
     def poses(self, plan: Float[np.ndarray, "*plan"]) -> Float[np.ndarray, "point 4"] | None:
-        """Times and poses (s, x, y, heading) of the rear axle in the ego frame; None where the plan does not say."""
+        """Times and poses (s, x, y, heading) of the rear axle in the ego frame; None where the plan has none."""
         return None
 
     @property
@@ -174,7 +174,7 @@ def previous_plans(
 def constants(system: System) -> dict[str, Any]:
     """The constants of a system by name: what a cell's id is made from.
 
-    A field that is not compared is none: it says where a file lies on this machine, and another field what it holds.
+    A field that is not compared is none: it is the path of a file on this machine; another field is the file's hash.
     """
     if not is_dataclass(system):
         raise InputError(f"a system must be a frozen dataclass; {type(system).__name__} is not: decorate it.")

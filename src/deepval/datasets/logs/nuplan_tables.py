@@ -44,7 +44,7 @@ def map_file(maps: Path, location: str) -> Path:
     if reading.is_file(index):
         path = folder / _version(index, location) / "map.gpkg"
         if not reading.is_file(path):
-            raise InputError(f"the map of {location} must be at {path}, as {index} says; there is no such file.")
+            raise InputError(f"the map of {location} must be at {path}, according to {index}; there is no such file.")
         return path
     paths = sorted(reading.find(folder, "*/map.gpkg"))
     if len(paths) != 1:

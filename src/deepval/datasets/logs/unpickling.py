@@ -40,7 +40,7 @@ SHORT_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 class Name:
     """A name that a pickle may use, as text; the object behind the name is never loaded."""
 
-    told: str
+    text: str
 
 
 @dataclass
@@ -170,10 +170,10 @@ class Machine:
     def make(self) -> None:
         """Replace a name and its arguments on the stack by the result of the name's replacement in `MAKERS`."""
         arguments, name = self.stack.pop(), self.stack.pop()
-        if not (isinstance(name, Name) and name.told in MAKERS and isinstance(arguments, tuple)):
-            called = name.told if isinstance(name, Name) else type(name).__name__
+        if not (isinstance(name, Name) and name.text in MAKERS and isinstance(arguments, tuple)):
+            called = name.text if isinstance(name, Name) else type(name).__name__
             raise InputError(f"it calls {called}; only plain containers and NumPy arrays are read, and nothing was run")
-        self.stack.append(MAKERS[name.told](*arguments))
+        self.stack.append(MAKERS[name.text](*arguments))
 
     def fill(self) -> None:
         """Set the content of an array, or the byte order of an element type."""
@@ -234,7 +234,7 @@ def _one(count: int) -> Callable[[Machine, Any], None]:
 
 def _new_list(machine: Machine, _: Any) -> None:
     arguments, name = machine.stack.pop(), machine.stack.pop()
-    if not (isinstance(name, Name) and name.told in LISTS and arguments == ()):
+    if not (isinstance(name, Name) and name.text in LISTS and arguments == ()):
         raise InputError(
             f"it uses NEWOBJ on {name!r}; only plain containers and NumPy arrays are read, and nothing was run"
         )

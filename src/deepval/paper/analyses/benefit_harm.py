@@ -14,7 +14,7 @@ from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.paper.analysis import RESULTS, Analysis
-from deepval.paper.columns import BudgetColumns, column, declared_table, high, low, mean_of_all
+from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, mean_of_all
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, TableCell, interval, mark_of, percent
 from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined

@@ -12,9 +12,9 @@ from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import LEVELS, Latency, Measured, allowance
 from deepval.judging.gaps import break_even
-from deepval.paper.analyses.judged import Charged, Units, figures, judged
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import (
+from deepval.paper.cell_figures import Charged, Units, figures, judged
+from deepval.paper.row_columns import (
     AllocatorName,
     BudgetColumns,
     CellName,

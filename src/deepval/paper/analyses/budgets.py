@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from deepval.paper.analyses.judged import mode_costs
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import (
+from deepval.paper.cell_figures import mode_costs
+from deepval.paper.row_columns import (
     AllocatorName,
     BudgetColumns,
     CellName,

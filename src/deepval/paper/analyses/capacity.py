@@ -12,9 +12,9 @@ import numpy as np
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import LEVELS
 from deepval.judging.oracle import oracle_gain
-from deepval.paper.analyses.judged import Units, judged
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import CellName, column, count, declared_table, level, yes_no
+from deepval.paper.cell_figures import Units, judged
+from deepval.paper.row_columns import CellName, column, count, declared_table, level, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, percent

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deepval.cells.folder import BuiltCell
-from deepval.paper.analyses.judged import Units, cell_columns, judged
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import CellColumns, column, declared_table, share, shortest
+from deepval.paper.cell_figures import Units, cell_columns, judged
+from deepval.paper.row_columns import CellColumns, column, declared_table, share, shortest
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, number

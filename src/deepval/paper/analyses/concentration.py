@@ -4,7 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deepval.paper.analysis import RESULTS, Analysis
-from deepval.paper.columns import AllocatorName, CellName, column, decimals, declared_table, level, or_nothing, share
+from deepval.paper.row_columns import (
+    AllocatorName,
+    CellName,
+    column,
+    decimals,
+    declared_table,
+    level,
+    or_nothing,
+    share,
+)
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, number
 from deepval.results import Result

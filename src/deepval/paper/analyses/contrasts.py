@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from deepval.cells.label_fits import recipe_and_label, taught
 from deepval.errors import InputError
 from deepval.judging.over_cells import PooledComparison, compared_over, together
-from deepval.paper.columns import BudgetColumns, column, declared_table, high, low, share
+from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, share
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.table import Table, TableCell, interval, number, percent
 from deepval.results import Result

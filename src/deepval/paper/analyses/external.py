@@ -20,7 +20,7 @@ from deepval.errors import InputError
 from deepval.files.canonical import digest_of
 from deepval.judging.agreement import affected, pair_counts, sign_disagreement, spearman
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import CellName, Form, column, decimals, declared_table, share
+from deepval.paper.row_columns import CellName, Form, column, decimals, declared_table, share
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, number, percent
 from deepval.systems import SYSTEMS

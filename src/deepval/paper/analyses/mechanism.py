@@ -20,10 +20,10 @@ from deepval.geometry.boxes import frame_pairs, iou
 from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.resamples import Ratio, ratio
-from deepval.paper.analyses.judged import Units, cell_columns, judged
 from deepval.paper.analysis import LOCATED, Analysis
-from deepval.paper.columns import CellColumns, Form, column, declared_table, high, level, low
-from deepval.paper.columns import share as in_percent
+from deepval.paper.cell_figures import Units, cell_columns, judged
+from deepval.paper.row_columns import CellColumns, Form, column, declared_table, high, level, low
+from deepval.paper.row_columns import share as in_percent
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes, persistent
 from deepval.perception.reported.matching import MOST_APART_M, Matching, ground_matching, matching

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from deepval.cells.label_fits import CLASSIFIERS, GAINS, GATES, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import BudgetColumns, column
+from deepval.paper.row_columns import BudgetColumns, column
 from deepval.report.charts import Chart
 from deepval.report.table import Table
 from deepval.results import BudgetKey, Result

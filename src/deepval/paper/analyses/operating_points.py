@@ -12,10 +12,10 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, ModeSpec, units_of
 from deepval.cells.unit import variant_tables
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.analyses.thresholds import ALL, Counted, Ends, at_threshold, chosen, counted, ends_of, pairs, tuned
 from deepval.paper.analysis import LOCATED, Analysis, Setting
-from deepval.paper.columns import CellColumns, column, count, declared_table
+from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_columns, harm, judged
+from deepval.paper.row_columns import CellColumns, column, count, declared_table
 from deepval.perception.reported.score_thresholds import OperatingPoint
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, number, percent

@@ -20,7 +20,7 @@ from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Setting
-from deepval.paper.columns import AllocatorName, CellName, column, high, low
+from deepval.paper.row_columns import AllocatorName, CellName, column, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, TableCell, interval, mark_of, number, percent

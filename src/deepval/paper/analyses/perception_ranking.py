@@ -16,7 +16,6 @@ from deepval.errors import InputWarning
 from deepval.judging.agreement import pair_counts
 from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.oracle import oracle_gain
-from deepval.paper.analyses.judged import judged, loss_title
 from deepval.paper.analyses.selection_regret import (
     FEWEST_TEST,
     HEADLINES,
@@ -28,7 +27,8 @@ from deepval.paper.analyses.selection_regret import (
     too_few,
 )
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import CellName, column, decimals, declared_table
+from deepval.paper.cell_figures import judged, loss_title
+from deepval.paper.row_columns import CellName, column, decimals, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, TableCell, number, percent

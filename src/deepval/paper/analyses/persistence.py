@@ -15,9 +15,9 @@ from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import unit_data, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
-from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.analysis import LOCATED, Analysis
-from deepval.paper.columns import CellColumns, column, declared_table, share
+from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_columns, harm, judged
+from deepval.paper.row_columns import CellColumns, column, declared_table, share
 from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table

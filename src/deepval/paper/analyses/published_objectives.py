@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from deepval.cells.label_fits import CLASSIFIERS, PUBLISHED, REGRESSORS, VALUE
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import column, declared_table
+from deepval.paper.row_columns import column, declared_table
 from deepval.report.charts import Chart
 from deepval.report.table import Table
 from deepval.results import Result

@@ -21,9 +21,9 @@ from deepval.judging.budgets import Selection, allowance
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
-from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, harm
 from deepval.paper.analysis import LOCATED, Analysis
-from deepval.paper.columns import column, declared_table, high, low
+from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, harm
+from deepval.paper.row_columns import column, declared_table, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, number
 from deepval.results import Row

@@ -9,7 +9,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Setting
-from deepval.paper.columns import AllocatorName, CellName, column, declared_table, yes_no
+from deepval.paper.row_columns import AllocatorName, CellName, column, declared_table, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, number

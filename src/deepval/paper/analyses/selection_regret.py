@@ -24,9 +24,9 @@ from deepval.judging.over_cells import Pair, over_pairs, shared_draws
 from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
 from deepval.judging.ties import inclusion
-from deepval.paper.analyses.judged import judged, loss_title
 from deepval.paper.analysis import Analysis, Setting
-from deepval.paper.columns import column, high, low
+from deepval.paper.cell_figures import judged, loss_title
+from deepval.paper.row_columns import column, high, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares

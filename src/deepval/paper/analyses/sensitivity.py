@@ -15,9 +15,9 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.analysis import LOCATED, Analysis, Setting
-from deepval.paper.columns import CellColumns, column, declared_table, share
+from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_columns, harm, judged
+from deepval.paper.row_columns import CellColumns, column, declared_table, share
 from deepval.progress import Watch, unwatched
 from deepval.report.table import Table, lines_of, number
 from deepval.systems import SYSTEMS

@@ -9,9 +9,9 @@ from typing import Literal
 
 from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
-from deepval.paper.analyses.judged import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import CellColumns, column, declared_table
+from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_columns, harm, judged
+from deepval.paper.row_columns import CellColumns, column, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, almost_zero, percent

@@ -13,7 +13,7 @@ from deepval.allocators import RECIPES, PixelRecipe, PixelRouter
 from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
 from deepval.paper.analysis import Analysis, Setting
-from deepval.paper.columns import (
+from deepval.paper.row_columns import (
     AllocatorName,
     BudgetColumns,
     CellName,

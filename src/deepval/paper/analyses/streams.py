@@ -20,8 +20,8 @@ from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
 from deepval.judging.streams import Streamed
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import AllocatorName, BudgetColumns, column, declared_table, high, low
-from deepval.paper.columns import share as in_percent
+from deepval.paper.row_columns import AllocatorName, BudgetColumns, column, declared_table, high, low
+from deepval.paper.row_columns import share as in_percent
 from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.table import Table, number, percent
 from deepval.results import BudgetKey, Result, known

@@ -22,8 +22,8 @@ from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.comparison import basis
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analysis import Analysis, Setting
-from deepval.paper.columns import column, count, declared_table
-from deepval.paper.columns import share as in_percent
+from deepval.paper.row_columns import column, count, declared_table
+from deepval.paper.row_columns import share as in_percent
 from deepval.progress import Watch, unwatched
 from deepval.report.table import MISSING, Table, number, percent
 from deepval.results import Result, known

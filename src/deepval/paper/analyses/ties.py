@@ -10,10 +10,10 @@ from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
 from deepval.judging.agreement import tie_audit
 from deepval.judging.ties import nth_highest
-from deepval.paper.analyses.judged import Units, judged
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import CellName, column, count, declared_table, level
-from deepval.paper.columns import share as in_percent
+from deepval.paper.cell_figures import Units, judged
+from deepval.paper.row_columns import CellName, column, count, declared_table, level
+from deepval.paper.row_columns import share as in_percent
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table

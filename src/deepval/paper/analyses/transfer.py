@@ -11,9 +11,9 @@ from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.evaluation import evaluate
-from deepval.paper.analyses.judged import sees_the_same
 from deepval.paper.analysis import Analysis
-from deepval.paper.columns import AllocatorName, column, declared_table, or_nothing, share
+from deepval.paper.cell_figures import sees_the_same
+from deepval.paper.row_columns import AllocatorName, column, declared_table, or_nothing, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, number

@@ -11,10 +11,10 @@ from typing import Annotated, NamedTuple
 
 from deepval.errors import InputError
 from deepval.judging.comparison import AT, POLICIES, RANKING, Comparison, compare
-from deepval.paper.analyses.judged import mode_costs
 from deepval.paper.analysis import Analysis, Setting
-from deepval.paper.columns import BudgetColumns, CellName, column, declared_table, high, low, or_dash
-from deepval.paper.columns import share as in_percent
+from deepval.paper.cell_figures import mode_costs
+from deepval.paper.row_columns import BudgetColumns, CellName, column, declared_table, high, low, or_dash
+from deepval.paper.row_columns import share as in_percent
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table, number, percent
 from deepval.results import BudgetKey, Reason, Result, Row, Stream, joined

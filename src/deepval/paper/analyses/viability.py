@@ -15,9 +15,9 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
-from deepval.paper.analyses.judged import Units, judged
 from deepval.paper.analysis import LOCATED, Analysis
-from deepval.paper.columns import CellName, column, declared_table, high, low, yes_no
+from deepval.paper.cell_figures import Units, judged
+from deepval.paper.row_columns import CellName, column, declared_table, high, low, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.table import Table, number

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deepval.paper.analysis import RESULTS, Analysis
-from deepval.paper.columns import AllocatorName, column, declared_table
+from deepval.paper.row_columns import AllocatorName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.table import Table
 from deepval.results import Result

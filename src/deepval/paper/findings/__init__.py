@@ -6,12 +6,12 @@ from typing import Any
 
 from deepval.files.canonical import read_toml
 from deepval.paper.findings import allocation, cost, escalation, perception
-from deepval.paper.findings.finding import Finding, KnownRows
+from deepval.paper.findings.finding import Finding, RunRows
 
 FILE = Path(__file__).with_name("findings.toml")
 MODULES = (escalation, perception, allocation, cost)
 
-__all__ = ["Finding", "KnownRows", "findings"]
+__all__ = ["Finding", "RunRows", "findings"]
 
 
 @cache
@@ -21,4 +21,4 @@ def findings() -> tuple[Finding, ...]:
 
 
 def _named(name: str) -> Any:
-    return next(found for module in MODULES if (found := getattr(module, name, None)) is not None)
+    return next(run for module in MODULES if (run := getattr(module, name, None)) is not None)

@@ -4,15 +4,15 @@ from collections.abc import Sequence
 from statistics import median
 
 from deepval.paper.analyses.contrasts import ALL
-from deepval.paper.findings.finding import CONTROLLERS, PUBLISHED, KnownRows
-from deepval.paper.verdicts import OPEN, Row, Told, at_most, of_every, of_mean, of_most, span
+from deepval.paper.findings.finding import CONTROLLERS, PUBLISHED, RunRows
+from deepval.paper.findings.verdicts import OPEN, Outcome, Row, at_most, of_every, of_mean, of_most, span
 
 HEURISTICS = ("uncertainty", "criticality")
 
 
-def _held_out(found: KnownRows, **wanted: object) -> list[Row]:
+def _held_out(run: RunRows, **fields: object) -> list[Row]:
     """Allocators on test units at 20 %, allocators free."""
-    rows = found.of("held-out", alpha=0.2, **{"system": CONTROLLERS, **wanted})
+    rows = run.of("held-out", alpha=0.2, **{"system": CONTROLLERS, **fields})
     return [row for row in rows if row.get("kind", "selection") == "selection" and row.get("verdict")]
 
 
@@ -21,43 +21,43 @@ def _verdicts(rows: Sequence[Row]) -> str:
     return f"better than random in {told.count('better')} of {len(told)} rows, worse in {told.count('worse')}"
 
 
-def heuristics(found: KnownRows) -> Told | None:
+def heuristics(run: RunRows) -> Outcome | None:
     """Heuristics never beat random."""
-    rows = _held_out(found, allocator=HEURISTICS)
+    rows = _held_out(run, allocator=HEURISTICS)
     marks = (row["verdict"] != "better" for row in rows)
     return of_every(marks, _verdicts(rows)) if rows else None
 
 
-def learned_find_signal(found: KnownRows) -> Told | None:
+def learned_find_signal(run: RunRows) -> Outcome | None:
     """Some learned allocators beat random in some cells, beyond chance."""
-    rows = _held_out(found, allocator=PUBLISHED)
+    rows = _held_out(run, allocator=PUBLISHED)
     better = sum(row["verdict"] == "better" for row in rows)
     worse = sum(row["verdict"] == "worse" for row in rows)
     mark = None if better <= 0.05 * len(rows) else True if better > 2 * worse else None
     return of_mean(False if rows and better < worse else mark, _verdicts(rows)) if rows else None
 
 
-def none_wins_everywhere(found: KnownRows) -> Told | None:
+def none_wins_everywhere(run: RunRows) -> Outcome | None:
     """No allocator beats random in every cell, nor does any in most."""
     by_name: dict[str, list[Row]] = {}
-    for row in _held_out(found, allocator=PUBLISHED):
+    for row in _held_out(run, allocator=PUBLISHED):
         by_name.setdefault(row["allocator"], []).append(row)
     wins = {name: sum(row["verdict"] == "better" for row in rows) / len(rows) for name, rows in by_name.items()}
     words = ", ".join(f"{name} {100 * share:.0f} %" for name, share in wins.items())
     return of_every((share <= 0.5 for share in wins.values()), f"cells won: {words}") if wins else None
 
 
-def ego_speed(found: KnownRows) -> Told | None:
+def ego_speed(run: RunRows) -> Outcome | None:
     """Ego speed is strong on KITTI braking."""
-    rows = _held_out(found, allocator="ego-speed", system="braking")
+    rows = _held_out(run, allocator="ego-speed", system="braking")
     marks = ({"better": True, "worse": False}.get(row["verdict"]) for row in rows)
     return of_most(marks, f"nDG {span(rows, 'ndg', percent=False)}; {_verdicts(rows)}") if rows else None
 
 
-def ego_speed_leads(found: KnownRows) -> Told | None:
+def ego_speed_leads(run: RunRows) -> Outcome | None:
     """Ego speed has the best point estimate of the paper's deployable signals on KITTI braking."""
     by_cell: dict[str, dict[str, float]] = {}
-    for row in _held_out(found, allocator=("ego-speed", *HEURISTICS, *PUBLISHED), system="braking"):
+    for row in _held_out(run, allocator=("ego-speed", *HEURISTICS, *PUBLISHED), system="braking"):
         if row["ndg"] is not None:
             by_cell.setdefault(row["cell"], {})[row["allocator"]] = row["ndg"]
     asked = [each for each in by_cell.values() if "ego-speed" in each]
@@ -67,19 +67,19 @@ def ego_speed_leads(found: KnownRows) -> Told | None:
     return of_most((name == "ego-speed" for name in leads), f"leading: {words}") if leads else None
 
 
-def more_benefit(found: KnownRows) -> Told | None:
+def more_benefit(run: RunRows) -> Outcome | None:
     """Learned allocators capture more benefit than random."""
-    return _against_random(found, "benefit", better=True)
+    return _against_random(run, "benefit", better=True)
 
 
-def as_much_harm(found: KnownRows) -> Told | None:
+def as_much_harm(run: RunRows) -> Outcome | None:
     """Learned allocators select nearly as much harm as random."""
-    return _against_random(found, "harm", better=None)
+    return _against_random(run, "harm", better=None)
 
 
-def _against_random(found: KnownRows, of: str, *, better: bool | None) -> Told | None:
+def _against_random(run: RunRows, of: str, *, better: bool | None) -> Outcome | None:
     """Means over cells of benefit or harm less random's, by allocator."""
-    rows = [row for row in found.of("benefit-harm", alpha=0.2, allocator=PUBLISHED) if not row.get("cell")]
+    rows = [row for row in run.of("benefit-harm", alpha=0.2, allocator=PUBLISHED) if not row.get("cell")]
     field = f"{of}_difference"
     rows = [row for row in rows if row["kind"] == "selection" and row[f"{field}_lo"] is not None]
     resolved = [(row[f"{field}_lo"] > 0) - (row[f"{field}_hi"] < 0) for row in rows]
@@ -89,15 +89,15 @@ def _against_random(found: KnownRows, of: str, *, better: bool | None) -> Told |
     return of_most(marks, words) if rows else None
 
 
-def trees_ignore_seeds(found: KnownRows) -> Told | None:
+def trees_ignore_seeds(run: RunRows) -> Outcome | None:
     """Boosted fits are the same for every seed."""
-    rows = found.of("seeds", allocator=("gate-gbm", "router-gbm-value", "router-gbm-binary"))
+    rows = run.of("seeds", allocator=("gate-gbm", "router-gbm-value", "router-gbm-binary"))
     return of_every((row["identical"] for row in rows), "same bits for six seeds") if rows else None
 
 
-def networks_vary(found: KnownRows) -> Told | None:
+def networks_vary(run: RunRows) -> Outcome | None:
     """Networks depend on the seed, and with them their verdicts."""
-    rows = found.of("seeds", allocator=("router-mlp-value", "router-mlp-binary"))
+    rows = run.of("seeds", allocator=("router-mlp-value", "router-mlp-binary"))
     spans = [
         {"span": max(known) - min(known), "split": len(set(row["verdicts"])) > 1}
         for row in rows
@@ -109,14 +109,14 @@ def networks_vary(found: KnownRows) -> Told | None:
     return of_most(marks, words) if spans else None
 
 
-def _transferred(found: KnownRows) -> tuple[list[Row], list[Row]]:
-    rows = found.of("transfer", allocator=PUBLISHED)
+def _transferred(run: RunRows) -> tuple[list[Row], list[Row]]:
+    rows = run.of("transfer", allocator=PUBLISHED)
     return [r for r in rows if r["source"] == r["target"]], [r for r in rows if r["source"] != r["target"]]
 
 
-def transfer_costs_little(found: KnownRows) -> Told | None:
+def transfer_costs_little(run: RunRows) -> Outcome | None:
     """Fitting for another consumer costs little in the median."""
-    _, apart = _transferred(found)
+    _, apart = _transferred(run)
     regrets = [row["regret"] for row in apart if row["regret"] is not None]
     if not regrets:
         return None
@@ -125,9 +125,9 @@ def transfer_costs_little(found: KnownRows) -> Told | None:
     return of_mean(True if abs(middle) <= 0.02 else False if middle < -0.05 else None, words)
 
 
-def own_consumer_wins_more(found: KnownRows) -> Told | None:
+def own_consumer_wins_more(run: RunRows) -> Outcome | None:
     """Allocators beat random more often for the consumer they were fitted for."""
-    own, apart = ([row for row in rows if row["alpha"] == 0.2] for rows in _transferred(found))
+    own, apart = ([row for row in rows if row["alpha"] == 0.2] for rows in _transferred(run))
     if not own or not apart:
         return None
     wins = [sum(row["verdict"] == "better" for row in rows) / len(rows) for rows in (own, apart)]
@@ -135,17 +135,17 @@ def own_consumer_wins_more(found: KnownRows) -> Told | None:
     return of_mean(None if wins[0] == wins[1] else wins[0] > wins[1], words)
 
 
-def objective_swap(found: KnownRows) -> Told | None:
+def objective_swap(run: RunRows) -> Outcome | None:
     """Training on perception gain instead makes no resolved difference on average."""
-    rows = [row for row in found.of("objective-swap", alpha=0.2, recipe=PUBLISHED, cell=ALL) if row["lo"] is not None]
+    rows = [row for row in run.of("objective-swap", alpha=0.2, recipe=PUBLISHED, cell=ALL) if row["lo"] is not None]
     told = [f"{r['recipe']}, {r['against']} {r['difference']:+.3f} [{r['lo']:.3f}, {r['hi']:.3f}]" for r in rows]
     marks = (row["lo"] <= 0 <= row["hi"] for row in rows)
     return of_every(marks, f"decision value less the gain: {'; '.join(told)}") if rows else None
 
 
-def published_objectives(found: KnownRows) -> Told | None:
+def published_objectives(run: RunRows) -> Outcome | None:
     """Published routing objectives win less often than decision value."""
-    rows = [row for row in found.of("published-objectives") if row["cell"] != ALL]
+    rows = [row for row in run.of("published-objectives") if row["cell"] != ALL]
     verdicts: dict[str, dict[tuple[str, str, float], str | None]] = {}
     for row in rows:
         place = (row["recipe"], row["cell"], row["alpha"])
@@ -160,9 +160,9 @@ def published_objectives(found: KnownRows) -> Told | None:
     return of_mean(True if own > max(others) else False if own < min(others) else None, words)
 
 
-def out_of_fold_flatters(found: KnownRows) -> Told | None:
+def out_of_fold_flatters(run: RunRows) -> Outcome | None:
     """Out of fold over all units, gates look stronger than held out."""
-    rows = found.of("out-of-fold", alpha=0.2, allocator=("gate-ridge", "gate-gbm"))
+    rows = run.of("out-of-fold", alpha=0.2, allocator=("gate-ridge", "gate-gbm"))
     pairs = [(row["ndg"], row["held_out_ndg"]) for row in rows]
     more = [{"more": a - b} for a, b in pairs if a is not None and b is not None]
     return (
@@ -172,16 +172,16 @@ def out_of_fold_flatters(found: KnownRows) -> Told | None:
     )
 
 
-def wins_rest_on_many_units(found: KnownRows) -> Told | None:
+def wins_rest_on_many_units(run: RunRows) -> Outcome | None:
     """Wins on the core track do not rest on one unit."""
     better = {
-        (row["cell"], row["allocator"]) for row in _held_out(found, allocator=PUBLISHED) if row["verdict"] == "better"
+        (row["cell"], row["allocator"]) for row in _held_out(run, allocator=PUBLISHED) if row["verdict"] == "better"
     }
-    rows = [row for row in found.of("concentration", alpha=0.2) if (row["cell"], row["allocator"]) in better]
+    rows = [row for row in run.of("concentration", alpha=0.2) if (row["cell"], row["allocator"]) in better]
     rows = [row for row in rows if row["ndg_without_lo"] is not None and row["ndg"]]
     kept = [{"kept": row["ndg_without_lo"] / row["ndg"]} for row in rows]
     words = f"least nDG with one unit left out, of the whole {span(kept, 'kept')}"
     marks = (True if each["kept"] >= 0.5 else False if each["kept"] <= 0 else None for each in kept)
-    if not found.of("concentration"):
+    if not run.of("concentration"):
         return None
-    return of_every(marks, words) if kept else Told(OPEN, "no win to look at")
+    return of_every(marks, words) if kept else Outcome(OPEN, "no win to look at")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deepval.paper.verdicts import Row, Told
+from deepval.paper.findings.verdicts import Outcome, Row
 
 CONTROLLERS = ("braking", "receding-horizon")
 MONOCULAR, ORACLE = "monocular", "oracle"
@@ -17,8 +17,8 @@ PUBLISHED = (
 
 
 @dataclass(frozen=True)
-class KnownRows:
-    """What one run knows of the cells of one data set.
+class RunRows:
+    """The rows of one run on the cells of one data set.
 
     Attributes:
         rows: Rows by analysis, every field unrounded.
@@ -28,19 +28,19 @@ class KnownRows:
     rows: Mapping[str, Sequence[Row]]
     cells: Mapping[str, Mapping[str, Any]]
 
-    def of(self, analysis: str, **wanted: Any) -> list[Row]:
-        """Rows of an analysis in which fields are as wanted; a tuple offers several. A row knows what its cell is."""
-        found = [{**self.cells.get(str(row.get("cell")), {}), **row} for row in self.rows.get(analysis, ())]
-        return [row for row in found if all(_is(row.get(name), value) for name, value in wanted.items())]
+    def of(self, analysis: str, **requested: Any) -> list[Row]:
+        """Rows of an analysis with these fields; a tuple lists several values. Rows carry the fields of their cell."""
+        rows = [{**self.cells.get(str(row.get("cell")), {}), **row} for row in self.rows.get(analysis, ())]
+        return [row for row in rows if all(_is(row.get(name), value) for name, value in requested.items())]
 
-    def controlled(self, analysis: str, **wanted: Any) -> list[Row]:
-        """The same of the paper's controllers, and of cells with enough affected inputs."""
-        found = self.of(analysis, **{"system": CONTROLLERS, **wanted})
-        return [row for row in found if row.get("affected") is None or row["affected"] >= LEAST_AFFECTED]
+    def controlled(self, analysis: str, **requested: Any) -> list[Row]:
+        """Rows of the paper's controllers, on cells with enough affected inputs."""
+        rows = self.of(analysis, **{"system": CONTROLLERS, **requested})
+        return [row for row in rows if row.get("affected") is None or row["affected"] >= LEAST_AFFECTED]
 
 
-def _is(value: Any, wanted: Any) -> bool:
-    return value in wanted if isinstance(wanted, tuple) else value == wanted
+def _is(value: Any, requested: Any) -> bool:
+    return value in requested if isinstance(requested, tuple) else value == requested
 
 
 @dataclass(frozen=True)
@@ -63,4 +63,4 @@ class Finding:
     where: str
     rule: str
     analysis: str
-    told: Callable[[KnownRows], Told | None]
+    told: Callable[[RunRows], Outcome | None]

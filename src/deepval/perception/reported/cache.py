@@ -137,7 +137,7 @@ def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
     for key in sorted(old.keys() | new.keys()):
         if old.get(key) != new.get(key):
             raise InputError(
-                f"The cache {cache} was filled with {key} {_short(old.get(key))} and is now asked for "
+                f"The cache {cache} was filled with {key} {_short(old.get(key))}; this run has "
                 f"{_short(new.get(key))}: use another folder, or delete this one."
             )
 

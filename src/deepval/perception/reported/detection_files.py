@@ -169,7 +169,7 @@ def _all_or_error(path: Path, count: int | None, scene: Scene) -> np.ndarray:
     if count not in (0, len(scene)):
         raise InputError(
             f"{path} was made on {count} of the {len(scene)} frames of unit {scene.unit} "
-            "and does not say which: give frames_run."
+            "and does not list them: give frames_run."
         )
     return scene.frame_ids if count else scene.frame_ids[:0]
 

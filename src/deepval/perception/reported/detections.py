@@ -173,7 +173,7 @@ def _ego_from_source(detections: Detections, scene: Scene) -> Float[np.ndarray, 
         return np.linalg.inv(scene.world_from_ego)[detections.frame]
     if detections.cuboid_frame not in ("ego", *scene.cameras):
         raise InputError(
-            f"unit {scene.unit}: boxes must be given in a frame that the scene knows: world, ego or a camera "
+            f"unit {scene.unit}: boxes must be in a frame that the scene has: world, ego or a camera "
             f"({', '.join(scene.cameras)}); found {detections.cuboid_frame!r}."
         )
     still = np.eye(4) if detections.cuboid_frame == "ego" else scene.cameras[detections.cuboid_frame].ego_from_cam
@@ -280,7 +280,7 @@ def check_coverage(mode: str, units: Mapping[str, Covered], *, scored: bool, str
     low, high = min(part.low for part in units.values()), max(part.high for part in units.values())
     boxes = sum(part.boxes for part in units.values())
     if scored and boxes > 1 and low == high:
-        _warn(f"all {boxes:,} scores of mode {mode} are {low:g}, so they say nothing: declare them as none.")
+        _warn(f"all {boxes:,} scores of mode {mode} are {low:g} and carry no information: declare them as none.")
 
 
 def _warn(message: str) -> None:

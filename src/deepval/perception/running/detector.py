@@ -190,7 +190,7 @@ def load_detector(
     model = onnx_model.open_model(weights, threads=config.threads, provider=config.provider, spinning=spinning)
     if config.batch > 1 and model.one_at_a_time:
         raise InputError(
-            f"{weights} takes one image at a time, and {config.batch} were asked for: leave --batch out, or export it "
+            f"{weights} takes one image at a time; --batch is {config.batch}: leave --batch out, or export it "
             "with a dynamic batch."
         )
     class_names = onnx_model.class_names(model, names)
@@ -317,7 +317,7 @@ def _outputs_of_a_blank(model: OnnxModel, hw_px: tuple[int, int]) -> dict[str, S
     try:
         return onnx_model.run(model, np.zeros((1, 3, *hw_px), dtype=np.float32))
     except InputError as error:
-        raise InputError(f"{error} Its style cannot be told, then: give one of {', '.join(STYLES)}.") from error
+        raise InputError(f"{error} Its style cannot be detected: give one of {', '.join(STYLES)}.") from error
 
 
 def mode_timing(

@@ -168,9 +168,9 @@ def _input_layout(session: Any, weights: Path) -> tuple[str, bool, tuple[int, in
 def _refuse_other_tasks(metadata: Mapping[str, str], weights: Path) -> None:
     task = metadata.get("task", "detect")
     if task != "detect":
-        raise InputError(f"The model must be a detector, and {weights} says that its task is {task!r}.")
+        raise InputError(f"The model must be a detector, and the task of {weights} is {task!r}.")
     if metadata.get("end2end") == "True" or "'nms': True" in metadata.get("args", ""):
-        raise InputError(f"The model must be exported without embedded NMS, and {weights} says that it has it.")
+        raise InputError(f"The model must be exported without embedded NMS, and {weights} has it.")
 
 
 def _fixed_lengths(shape: list[Any]) -> list[int | None]:

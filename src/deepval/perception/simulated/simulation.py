@@ -26,14 +26,14 @@ OBJECT, DOUBLE, PHANTOM = 0, 1, 2
 class Things(NamedTuple):
     """Things that may be reported, sorted by frame: objects, their doubles, phantoms (`kind`), with image boxes.
 
-    `identity` ties the rows of one thing together; `cls` is the true class, `told` the reported one.
+    `identity` ties the rows of one thing together; `cls` is the true class, `reported` the reported one.
     """
 
     kind: Int[np.ndarray, "thing"]
     frame: Int[np.ndarray, "thing"]
     identity: Int[np.ndarray, "thing"]
     cls: Shaped[np.ndarray, "thing"]
-    told: Shaped[np.ndarray, "thing"]
+    reported: Shaped[np.ndarray, "thing"]
     box_px: Float[np.ndarray, "thing 4"]
     occlusion: Int[np.ndarray, "thing"]
     range_m: Float[np.ndarray, "thing"]
@@ -310,7 +310,7 @@ def detections_at(drawn: Draw, size: int) -> Detections:
     return Detections(
         unit=drawn.unit,
         frame=things.frame[keep],
-        cls=things.told[keep],
+        cls=things.reported[keep],
         score=score[keep],
         box_px=box_px[keep],
         status=np.full(drawn.frames, DONE),

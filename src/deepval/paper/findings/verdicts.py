@@ -16,32 +16,32 @@ Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Told:
+class Outcome:
     """What became of a finding on the cells of one data set: the verdict, and the figures that it rests on in words."""
 
     verdict: Verdict
     words: str
 
 
-def of_every(marks: Iterable[bool | None], words: str) -> Told:
+def of_every(marks: Iterable[bool | None], words: str) -> Outcome:
     """What is said of every cell: contradicted in no more than chance explains, and borne out in half of them."""
     marks = list(marks)
     yes, no = marks.count(True), marks.count(False)
     verdict: Verdict = FAILS if no > CHANCE * len(marks) else HOLDS if marks and 2 * yes >= len(marks) else OPEN
-    return Told(verdict, f"{_counts(marks)}; {words}" if marks else f"no cell can tell; {words}")
+    return Outcome(verdict, f"{_counts(marks)}; {words}" if marks else f"no cell can tell; {words}")
 
 
-def of_most(marks: Iterable[bool | None], words: str) -> Told:
+def of_most(marks: Iterable[bool | None], words: str) -> Outcome:
     """What is said of most cells: borne out, or contradicted, in more than half of them."""
     marks = list(marks)
     yes, no = marks.count(True), marks.count(False)
     verdict: Verdict = HOLDS if 2 * yes > len(marks) else FAILS if 2 * no > len(marks) else OPEN
-    return Told(verdict, f"{_counts(marks)}; {words}" if marks else f"no cell can tell; {words}")
+    return Outcome(verdict, f"{_counts(marks)}; {words}" if marks else f"no cell can tell; {words}")
 
 
-def of_mean(mark: bool | None, words: str) -> Told:  # noqa: FBT001
+def of_mean(mark: bool | None, words: str) -> Outcome:  # noqa: FBT001
     """What is said of a mean over cells, by its joint interval."""
-    return Told(OPEN if mark is None else HOLDS if mark else FAILS, words)
+    return Outcome(OPEN if mark is None else HOLDS if mark else FAILS, words)
 
 
 def _counts(marks: Sequence[bool | None]) -> str:

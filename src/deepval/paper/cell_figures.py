@@ -12,7 +12,7 @@ from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import Draws
 from deepval.judging.resamples import ratio
-from deepval.paper.columns import column, count, high, low, share
+from deepval.paper.row_columns import column, count, high, low, share
 from deepval.perception.reported.losses import LOSSES
 from deepval.perception.reported.score_thresholds import GRID, SHARED, OperatingPoint, count_matching_point
 from deepval.report.table import number

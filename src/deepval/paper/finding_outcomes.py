@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deepval.paper.comparing import Records
-from deepval.paper.findings import Finding, KnownRows, findings
-from deepval.paper.verdicts import FAILS, HOLDS, OPEN, Told
+from deepval.paper.findings import Finding, RunRows, findings
+from deepval.paper.findings.verdicts import FAILS, HOLDS, OPEN, Outcome
+from deepval.paper.published_figures import Records
 from deepval.report.study import Part, Passage
 
 MADE_UP = "synthetic"
@@ -17,18 +17,18 @@ LEAD = (
 
 
 @dataclass(frozen=True)
-class Retold:
+class FindingOutcome:
     """A finding, and what became of it in each collection that can tell."""
 
     finding: Finding
-    told: Mapping[str, Told]
+    told: Mapping[str, Outcome]
 
 
-def retold(records: Records, cells: Sequence[Mapping[str, Any]]) -> list[Retold]:
+def finding_outcomes_of(records: Records, cells: Sequence[Mapping[str, Any]]) -> list[FindingOutcome]:
     """Every finding on the cells of a run, which are told as the report does."""
     known = {name: _known(name, records, cells) for name in collections(cells)}
     return [
-        Retold(each, {name: told for name, found in known.items() if (told := each.told(found)) is not None})
+        FindingOutcome(each, {name: told for name, found in known.items() if (told := each.told(found)) is not None})
         for each in findings()
     ]
 
@@ -39,24 +39,24 @@ def collections(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(dict.fromkeys(names), key=lambda name: (name == MADE_UP, -names.count(name)))
 
 
-def _known(collection: str, records: Records, cells: Sequence[Mapping[str, Any]]) -> KnownRows:
+def _known(collection: str, records: Records, cells: Sequence[Mapping[str, Any]]) -> RunRows:
     rows = {analysis: found.get(collection, ()) for analysis, found in records.items()}
-    return KnownRows(rows, {cell["cell"]: cell for cell in cells if cell["collection"] == collection})
+    return RunRows(rows, {cell["cell"]: cell for cell in cells if cell["collection"] == collection})
 
 
-def counts(found: Sequence[Retold], collection: str) -> tuple[int, int, int]:
+def counts(found: Sequence[FindingOutcome], collection: str) -> tuple[int, int, int]:
     """How many findings hold, do not hold, and cannot be told in a collection."""
     told = [each.told[collection].verdict for each in found if collection in each.told]
     return told.count(HOLDS), told.count(FAILS), told.count(OPEN)
 
 
-def sentence(found: Sequence[Retold], collection: str) -> str:
+def sentence(found: Sequence[FindingOutcome], collection: str) -> str:
     """What became of the findings in a collection, in a sentence."""
     holds, fails, open_ = counts(found, collection)
     return f"On {collection}, {holds} findings of the paper hold, {fails} do not, and {open_} cannot be told."
 
 
-def findings_part(found: Sequence[Retold], cells: Sequence[Mapping[str, Any]]) -> Part | None:
+def findings_part(found: Sequence[FindingOutcome], cells: Sequence[Mapping[str, Any]]) -> Part | None:
     """The part of the report that tells them."""
     names = [name for name in collections(cells) if any(name in each.told for each in found)]
     if not names:
@@ -71,7 +71,7 @@ def findings_part(found: Sequence[Retold], cells: Sequence[Mapping[str, Any]]) -
     return Part("Findings", LEAD, tuple(blocks))
 
 
-def _saying(each: Retold, collection: str) -> tuple[str, str]:
+def _saying(each: FindingOutcome, collection: str) -> tuple[str, str]:
     told = each.told[collection]
     return (
         told.verdict,
@@ -79,7 +79,7 @@ def _saying(each: Retold, collection: str) -> tuple[str, str]:
     )
 
 
-def content(found: Sequence[Retold]) -> list[dict[str, Any]]:
+def content(found: Sequence[FindingOutcome]) -> list[dict[str, Any]]:
     """The same in plain data."""
     return [
         {
