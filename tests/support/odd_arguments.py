@@ -102,7 +102,7 @@ def calls(result, table):
         "report": (result.report, {"path": "p.html", "name": None}),
         "with_modes": (table.with_modes, {"modes": ["cheap", "full"]}),
         "restrict": (table.restrict, {"units": ["1", "2"]}),
-        "listing": (table.listing, {"units": ["1", "z"]}),
+        "with_units": (table.with_units, {"units": ["1", "z"]}),
         "keep": (table.keep, {"rows": VALUE > 0}),
         "summary": (table.summary, {"alpha": 0.2}),
     }
