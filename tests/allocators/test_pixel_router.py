@@ -400,12 +400,12 @@ def test_the_command_fits_and_scores(cells, fitted, tmp_path):
     folder, again, scores = cells[0].folder, tmp_path / "again.json", tmp_path / "scores.csv"
     call("fit", folder, "--like", tmp_path / "first.json", "--out", again)
     assert again.read_bytes() == (tmp_path / "first.json").read_bytes()
-    call("score", folder, again, "--out", scores)
+    scored = call("score", folder, again, "--out", scores)
     expected = score_on(cells[0], fitted, units="validation,test")
     assert len(scores.read_text().splitlines()) == 1 + len(expected.input)
     # It needs an extra to be fitted again, so that it scores its own validation units, which are marked.
     assert expected.fit.inside.any()
-    assert "of them are of units that it was fitted on" in done.output
+    assert "of them are of units that it was fitted on" in scored
 
 
 def test_what_cannot_be_fitted_is_refused_in_one_sentence(cells, fitted):

@@ -33,13 +33,13 @@ from deepval.cells.fitting import (
     allocator_named,
     calibration_scores,
     fit_on,
-    judged,
     out_of_fold,
     refit,
     score_on,
     units_of,
 )
 from deepval.cells.folder import read_cell
+from deepval.cells.judgement import judge
 from deepval.cells.spec import split
 from deepval.cells.view_files import read_views
 from deepval.errors import InputError, InputWarning
@@ -211,7 +211,7 @@ def test_units_without_inputs_are_reported():
     with pytest.raises(InputError, match=f"units must hold inputs; none of {empty[0]} does"):
         fit_on(cell, FAST, units=empty[:1])
     # Judged in the split's own list, so that the draws are those of every other cell of the data set.
-    result = judged(cell, {"gate": found}, [deepval.Selection(0.2)], draws=5)
+    result = judge(cell, {"gate": found}, [deepval.Selection(0.2)], command=None, draws=5)
     assert tuple(result.provenance["units"]) == cell.split.test
 
 

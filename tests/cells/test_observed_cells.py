@@ -14,7 +14,8 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.router import Router
 from deepval.cells import folder as folders
 from deepval.cells.build import cells
-from deepval.cells.fitting import calibration_scores, fit_on, judged, recipes_for, refit, score_on, scored_by_all
+from deepval.cells.fitting import calibration_scores, fit_on, recipes_for, refit, score_on, scored_by_all
+from deepval.cells.judgement import judge
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
 from deepval.features.views import Frame, frames_of
@@ -197,7 +198,7 @@ def test_all_that_can_score_is_judged():
     cell = street_cell()
     scored = scored_by_all(cell, ["gate-ridge", "router-gbm-value"])
     assert {name for name, item in scored.items() if not len(item.input)} == {"uncertainty", "lost"}
-    result = judged(cell, {name: item for name, item in scored.items() if item.score.ndim == 1}, draws=0)
+    result = judge(cell, {name: item for name, item in scored.items() if item.score.ndim == 1}, draws=0, command=None)
     assert {"gate-ridge", "criticality", "random"} <= {row.allocator for row in result.rows}
 
 

@@ -13,8 +13,9 @@ import pytest
 import commands
 import deepval
 from commands import Done
-from deepval.cells.fitting import judged, score_on
+from deepval.cells.fitting import score_on
 from deepval.cells.folder import read_cell
+from deepval.cells.judgement import judge
 from deepval.files.canonical import MANIFEST
 from deepval.tables.column_files import parquet_bytes, parquet_columns
 from project import ROOT
@@ -92,9 +93,11 @@ def test_the_numbers_are_those_of_the_study(cell):
     read = read_cell(cell)
     scored = {name: score_on(read, name, units="all") for name in ("ego-speed", "lost")}
     budgets = [deepval.Selection(a) for a in (0.1, 0.2, 0.3, 0.5)]
-    same = judged(read, scored, budgets, draws=40, terms=read.terms).to_dict()
+    same = judge(read, scored, budgets, command=None, draws=40, terms=read.terms).to_dict()
     assert content("evaluate", cell, "--budget", "selection", "--thresholds", *DRAWS) == same
-    causal = judged(read, scored, budgets, draws=40, terms=read.terms, calibration=list(read.split.validation))
+    causal = judge(
+        read, scored, budgets, command=None, draws=40, terms=read.terms, calibration=list(read.split.validation)
+    )
     words = ("--budget", "selection", "--thresholds", "--calibrate", "validation")
     assert content("evaluate", cell, *words, *DRAWS) == causal.to_dict()
 
@@ -111,7 +114,7 @@ def test_a_unit_without_inputs_is_drawn_as_in_the_study(cell):
     assert "no inputs in" in run("score", cell, "ego-speed").err
     with warnings.catch_warnings(action="ignore", category=deepval.InputWarning):
         scored = {"ego-speed": score_on(read, "ego-speed")}
-    same = judged(read, scored, [deepval.Selection(0.2)], draws=40, terms=read.terms).to_dict()
+    same = judge(read, scored, [deepval.Selection(0.2)], command=None, draws=40, terms=read.terms).to_dict()
     words = ("-s", "ego-speed", "--budget", "selection", "--alpha", "0.2", "--thresholds", *DRAWS)
     assert content("evaluate", cell, *words) == same
     assert same["provenance"]["units"] == list(read.split.test)

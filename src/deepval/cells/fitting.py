@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,10 +35,7 @@ from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.features import Sight
 from deepval.files import reading
-from deepval.judging.budgets import Budget
-from deepval.judging.evaluation import evaluate
 from deepval.progress import Watch, unwatched
-from deepval.results import Result
 from deepval.tables.columns import positions
 from deepval.tables.costs import Costs
 from deepval.tables.scores import Fit, Kind, Scores
@@ -452,11 +449,3 @@ def with_batched(scored: Mapping[str, Item], costs: Costs) -> dict[str, Item]:
     batched = {f"{name}-batched": item for name, item in scored.items()}
     renamed = {name: replace(item, name=name) for name, item in batched.items() if name in costs.allocators}
     return {**scored, **{name: item for name, item in renamed.items() if name not in scored}}
-
-
-def judged(
-    cell: BuiltCell, scored: Mapping[str, Scored], budgets: Sequence[Budget] | None = None, **settings: Any
-) -> Result:
-    """The judgement of scores on a cell's test units; allocators without any score are left out."""
-    scores = {name: item.over(cell.table) for name, item in scored.items() if len(item.input)}
-    return evaluate(cell.listed, scores, budgets, units=list(cell.split.test), **settings)

@@ -22,9 +22,9 @@ from deepval.allocators.allocator import SIGNALS, FittedAllocator, Recipe, Train
 from deepval.allocators.feature_sets import FEATURE_SETS
 from deepval.arrays import Float
 from deepval.cells import fitting
-from deepval.cells.evaluation_data import note
 from deepval.cells.fitting import Scored, fit_on, fits_kept_by, score_on
 from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.judgement import judge
 from deepval.cells.label_fits import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, taught
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputWarning, NothingToLearnError
@@ -289,9 +289,9 @@ def costs_of(at: CellAtHand) -> Costs:
     return profile.with_modes(dict(zip((modes[0], modes[-1]), BOARD_MODES, strict=True)))
 
 
-def _judged(at: CellAtHand, kind: str, settings: Mapping[str, Any], judge: Callable[[], Result]) -> Result:
+def _judged(at: CellAtHand, kind: str, settings: Mapping[str, Any], make_result: Callable[[], Result]) -> Result:
     def make() -> dict[str, bytes]:
-        result = judge()
+        result = make_result()
         text = result.to_json().encode()
         files = {f"{kind}.json": text}
         if result.samples is not None:
@@ -302,21 +302,14 @@ def _judged(at: CellAtHand, kind: str, settings: Mapping[str, Any], judge: Calla
     return Result.load(folder / f"{kind}.json")
 
 
-def _noted(at: CellAtHand, result: Result, scored: Mapping[str, Scored], kind: str) -> Result:
-    """The result; that the test units were looked at for it stands in the cell's ledger."""
-    scores = {name: item.over(at.cell.table) for name, item in scored.items() if len(item.input)}
-    note(at.cell, by=f"reproduce {kind}", units=at.cell.split.test, scores=scores)
-    return result
-
-
 def _free(at: CellAtHand) -> Result:
     recipes = _recipes(at)
 
-    def judge() -> Result:
+    def result() -> Result:
         scored = at.part("scores")
-        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in LEVELS]), scored, "free")
+        return judge(at.cell, scored, command="reproduce free")
 
-    return _judged(at, "free", {"recipes": recipes}, judge)
+    return _judged(at, "free", {"recipes": recipes}, result)
 
 
 def _priced(at: CellAtHand) -> dict[str, Scored]:
@@ -327,11 +320,11 @@ def _priced(at: CellAtHand) -> dict[str, Scored]:
 
 
 def _diagnosed_result(at: CellAtHand) -> Result:
-    def judge() -> Result:
+    def result() -> Result:
         scored = at.part("diagnostics")
-        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in LEVELS]), scored, "diagnosed")
+        return judge(at.cell, scored, command="reproduce diagnosed")
 
-    return _judged(at, "diagnosed", {}, judge)
+    return _judged(at, "diagnosed", {}, result)
 
 
 def _priced_recipes(at: CellAtHand) -> tuple[str, ...]:
@@ -342,13 +335,13 @@ def _priced_recipes(at: CellAtHand) -> tuple[str, ...]:
 def _charged(at: CellAtHand) -> Result:
     costs = costs_of(at)
 
-    def judge() -> Result:
+    def result() -> Result:
         scored = at.part("priced")
         budgets = [*(Selection(a) for a in LEVELS), *(Latency(a, costs) for a in LEVELS)]
-        return _noted(at, fitting.judged(at.cell, scored, budgets), scored, "charged")
+        return judge(at.cell, scored, budgets, command="reproduce charged")
 
     settings = {"recipes": _recipes(at), "costs": costs.to_dict(), "budgets": "free and charged"}
-    return _judged(at, "charged", settings, judge)
+    return _judged(at, "charged", settings, result)
 
 
 def _relabelled(at: CellAtHand) -> Result | None:
@@ -363,14 +356,14 @@ def _relabelled(at: CellAtHand) -> Result | None:
     if not wanted:
         return None
 
-    def judge() -> Result:
+    def result() -> Result:
         scored = {}
         for name, (recipe, target) in wanted.items():
             with suppress(NothingToLearnError):
                 scored[name] = replace(score_on(at.cell, fit_on(at.cell, recipe, target=target)), name=name)
-        return _noted(at, fitting.judged(at.cell, scored, [Selection(a) for a in LEVELS]), scored, "relabelled")
+        return judge(at.cell, scored, command="reproduce relabelled")
 
-    return _judged(at, "relabelled", {"recipes": wanted}, judge)
+    return _judged(at, "relabelled", {"recipes": wanted}, result)
 
 
 def _skipping(at: CellAtHand) -> Result | None:
@@ -379,11 +372,11 @@ def _skipping(at: CellAtHand) -> Result | None:
     if not scored:
         return None
 
-    def judge() -> Result:
+    def result() -> Result:
         budgets = [Latency(a, costs, how) for how in ("cascade", "skipping") for a in LEVELS]
-        return _noted(at, fitting.judged(at.cell, scored, budgets), scored, "skipping")
+        return judge(at.cell, scored, budgets, command="reproduce skipping")
 
-    return _judged(at, "skipping", {"allocators": list(scored), "costs": costs.to_dict()}, judge)
+    return _judged(at, "skipping", {"allocators": list(scored), "costs": costs.to_dict()}, result)
 
 
 def _causal(at: CellAtHand) -> Result | None:
@@ -391,12 +384,12 @@ def _causal(at: CellAtHand) -> Result | None:
     if not held:
         return None
 
-    def judge() -> Result:
+    def result() -> Result:
         scored = fitting.priced(at.part("train_scores"), costs)
         budgets = [*(Selection(a) for a in LEVELS), *(Latency(a, costs) for a in LEVELS)]
-        return _noted(at, fitting.judged(at.cell, scored, budgets, calibration=held), scored, "causal")
+        return judge(at.cell, scored, budgets, command="reproduce causal", calibration=held)
 
-    return _judged(at, "causal", {"recipes": _priced_recipes(at), "costs": costs.to_dict()}, judge)
+    return _judged(at, "causal", {"recipes": _priced_recipes(at), "costs": costs.to_dict()}, result)
 
 
 def _aligned(at: CellAtHand) -> list[Scores]:
