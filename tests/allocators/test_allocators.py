@@ -362,7 +362,7 @@ def test_diagnostics_are_judged_by_selection_only(name, budget, tmp_path):
     table = cell.table.restrict(cell.split.test)
     found = diagnosed(name)
     assert (found.kind, found.coverage, found.reason) == ("diagnostic", 1.0, None)
-    sentence = f"{name} is a diagnostic: .* a {budget.kind} budget has no cost to charge"
+    sentence = f"{name} is a diagnostic: .* {budget.kind} budgets cannot charge it"
     path = tmp_path / "scores.csv"
     columns = found.columns()
     lines = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]

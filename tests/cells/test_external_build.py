@@ -148,8 +148,8 @@ def test_logs_of_several_drives_have_a_split(tmp_path):
 def test_one_log_is_judged_on_and_labelled(tmp_path):
     folders, said = cells("argoverse2", PAIRS[1])
     assert said.err == (
-        "deepval: note: 1 unit is too few for a split, which needs 3: all of argoverse2 are judged on, nothing is held "
-        "out, and no allocator can be fitted here.\n"
+        "deepval: note: 1 unit is too few for a split, which needs 3: all units of argoverse2 are judged, nothing is "
+        "held out, and no allocator can be fitted here.\n"
     )
     folder = folders["idm-scalar"]
     refused = told("fit", folder, "--allocator", "gate-ridge")

@@ -369,8 +369,11 @@ def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("fit", "--out", "x.json"), "Give --allocator, or --like with the file of one: exactly one of them"),
-        (("fit", "--out", "x.json", "-a", "gate-gbm", "--like", "y"), "exactly one of them"),
+        (("fit", "--out", "x.json"), "Give exactly one of --allocator, --like and --export"),
+        (
+            ("fit", "--out", "x.json", "-a", "gate-gbm", "--like", "y"),
+            "Give exactly one of --allocator, --like and --export",
+        ),
         (("fit", "--out", "x.json", "-a", "gate"), "A recipe must be one of"),
         (("fit", "--out", "x.json", "-a", "gate-gbm", "--target", "speed"), "a target must be one of"),
         (("fit", "--out", "x.json", "-a", "gate-gbm", "--units", "mars"), "Units must be"),
@@ -602,8 +605,8 @@ def test_a_target_of_many_frames_is_fitted_on_train_or_fit_and_nothing_between(t
 def test_a_cell_of_before_says_to_build_it_again():
     cell = replace(pair_cell())
     kept = {name: column for name, column in pair_cell().evidence.columns.items() if not name.endswith("_train")}
-    cell.__dict__["evidence"] = replace(pair_cell().evidence, kept=kept)
-    with pytest.raises(InputError, match=r"keeps no 'oric_reward_train'.*build it again"):
+    cell.__dict__["evidence"] = replace(pair_cell().evidence, columns=kept)
+    with pytest.raises(InputError, match=r"has no column 'oric_reward_train'.*build it again"):
         fit_on(cell, FAST, target="oric", units="train")
 
 

@@ -192,7 +192,7 @@ def test_a_diagnostic_beside_a_cell_is_judged_under_selection_only(cell):
     assert rows["gain-E1", "selection"]["verdict"]
     assert rows["ego-speed", "latency"]["verdict"]
     assert rows["gain-E1", "latency"]["verdict"] is None
-    assert rows["gain-E1", "latency"]["reason"].startswith("no cost known: a diagnostic knows")
+    assert rows["gain-E1", "latency"]["reason"].startswith("no cost known: a diagnostic uses the answer")
 
 
 def test_costs_of_the_modes_alone_judge_what_costs_nothing_and_list_the_rest(cell):

@@ -305,7 +305,7 @@ def test_reasons_are_the_first_line_of_what_failed():
 DIRECT = {
     "files/reading.py", "files/writing.py", "files/canonical.py",
     # The package's own files, those of the system's devices, and what a child process of ours says.
-    "report/html/__init__.py", "report/study.py", "protocol/cell_builds.py", "metering/energy.py",
+    "report/html/__init__.py", "report/study.py", "protocol/store.py", "metering/energy.py",
     "metering/timing.py",
     "protocol/submission_child.py", "protocol/submissions.py", "paper/published_figures.py", "tables/costs.py",
     "tables/chunks.py",

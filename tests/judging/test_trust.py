@@ -228,4 +228,4 @@ def test_concentration_is_told_by_input():
     assert (spread.top_input, spread.top_input_share) == ("0", 0.5)
     assert (spread.half_inputs, spread.half_inputs_share) == (1, 0.5)
     assert spread.effective_inputs == pytest.approx(100 / 36)
-    assert "a holds 80.0% of it, and 1 of 6 inputs holds 50.0%." in console.render(result)
+    assert "the largest (unit a) has 80.0% of it" in console.render(result)

@@ -67,7 +67,7 @@ def test_a_half_done_analysis_is_refused_with_a_sentence(monkeypatch):
     def odd(cells, *, strange=1):
         return signs.rows(cells)
 
-    with pytest.raises(TypeError, match=r"the argument 'strange' of rows\(...\) must be declared by a Setting"):
+    with pytest.raises(TypeError, match=r"the argument 'strange' of rows\(...\) must be declared by an Option"):
         command(replace(declared, rows=odd))
 
 

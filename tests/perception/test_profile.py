@@ -294,7 +294,7 @@ def test_the_reported_class_of_a_track_does_not_flicker():
         for track in range(30)
     ]
     things = draw(only(), scene(20), truth=truth(rows, 20), rng=np.random.default_rng(0)).things
-    told = [np.unique(things.told[things.identity == who]) for who in np.unique(things.identity)]
+    told = [np.unique(things.reported[things.identity == who]) for who in np.unique(things.identity)]
     assert all(len(names) == 1 for names in told)
     assert {str(names[0]) for names in told} == set(PROFILE.confusion["Misc"])
 

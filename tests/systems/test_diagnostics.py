@@ -152,7 +152,7 @@ def test_reference_criticality_is_what_the_braking_controller_is_judged_by():
 
 def test_what_cannot_be_scored_is_refused():
     made = two_frames()
-    with pytest.raises(InputError, match="none were given"):
+    with pytest.raises(InputError, match="found losses only"):
         ReferenceCriticality().scores(Evidence(made.table))
     with pytest.raises(InputError, match="two units or more; the table has 1"):
         MultiMetric().scores(made)

@@ -210,10 +210,11 @@ def test_targets_that_cannot_be_made_are_refused():
         unscored = evidence_of(material_of(found.source, modes), losses)
         for name in ("oric", "ap-swap-cdf"):
             with pytest.raises(
-                InputError, match=r"keeps no '\w+': its modes have no probabilities or image boxes to find"
+                InputError,
+                match=r"has no column '\w+': its modes have no probabilities or image boxes to compute it from",
             ):
                 labels(name, unscored)
-    with pytest.raises(InputError, match="none were given"):
+    with pytest.raises(InputError, match="found losses only"):
         labels("gain-E1", Evidence(made.table))
     assert len(labels("value-signed-cdf", Evidence(made.table)).values) == len(made.table)
     with pytest.raises(InputError, match="perception loss must be one of E1"):

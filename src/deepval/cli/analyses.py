@@ -15,7 +15,7 @@ from deepval.cli import options
 from deepval.cli.analysis_options import Cells, Charges, ReadAgain, Shown
 from deepval.cli.arguments import OptionGroup, limits
 from deepval.cli.commands import LOOK, lazy_group
-from deepval.cli.options import Draws, Workers
+from deepval.cli.options import DrawOptions, Workers
 from deepval.cli.terminal import watch
 from deepval.errors import InputError
 from deepval.files.writing import check_writable
@@ -46,7 +46,7 @@ def _allocators(names: Sequence[str] | None) -> Sequence[str] | None:
 
 
 @dataclass(frozen=True)
-class Setting:
+class CommandOption:
     """An option for an argument of `rows`: its type on the command line, declaration and check."""
 
     kind: Any
@@ -55,50 +55,50 @@ class Setting:
 
 
 SETTINGS = {
-    "units": Setting(
+    "units": CommandOption(
         str,
         typer.Option("--units", help="Units to include: all, test, validation, train, fit, or a,b,c."),
         units_of,
     ),
-    "alpha": Setting(
+    "alpha": CommandOption(
         float,
         typer.Option("--alpha", help="Share of inputs that may be escalated.", callback=limits()),
         lambda alpha: Selection(alpha).alpha,
     ),
-    "alphas": Setting(
+    "alphas": CommandOption(
         list[float],
         typer.Option("--alpha", help="Share of inputs that may be escalated. Repeatable.", callback=limits()),
         lambda alphas: [Selection(alpha).alpha for alpha in alphas],
     ),
-    "recipes": Setting(
+    "recipes": CommandOption(
         list[str], typer.Option("--allocator", "-a", help="Allocator to fit, by recipe. Repeatable."), _recipes
     ),
 }
 """Options of arguments that several analyses have, by the name of the argument."""
 
-FITTED = Setting(
+FITTED = CommandOption(
     list[str] | None,
     typer.Option("--allocator", "-a", help="Signal or recipe to judge. Repeatable. Default: all with a cost."),
     _allocators,
 )
-RANKED = Setting(
+RANKED = CommandOption(
     list[str] | None,
     typer.Option("--allocator", "-a", help="Recipe to fit and rank among the signals. Repeatable. Default: none."),
     lambda names: _recipes(names or ()),
 )
-TAUGHT = Setting(
+TAUGHT = CommandOption(
     list[str] | None,
     typer.Option("--allocator", "-a", help="Recipe to fit on every label. Repeatable. Default: the paper's."),
     lambda names: _recipes(names or ()),
 )
-CONTROLS = Setting(
+CONTROLS = CommandOption(
     int, typer.Option("--controls", help="Random scores to judge beside the allocators.", callback=limits(0, 1_000))
 )
-SCORES = Setting(bool, typer.Option("--scores", help="Include the scores stored with each cell."))
-DIAGNOSTICS = Setting(
+SCORES = CommandOption(bool, typer.Option("--scores", help="Include the scores stored with each cell."))
+DIAGNOSTICS = CommandOption(
     bool, typer.Option("--diagnostics/--no-diagnostics", help="Judge the diagnostics of cells too, apart.")
 )
-FIGURE = Setting(Path | None, typer.Option("--figure", help="The figure to write (.pdf, .png)."))
+FIGURE = CommandOption(Path | None, typer.Option("--figure", help="The figure to write (.pdf, .png)."))
 
 JUDGED = (
     "Results (.json) that `deepval evaluate` saved, or cells: these are judged on their test units by their scores."
@@ -114,7 +114,7 @@ RELABELLED = (
 
 
 @dataclass(frozen=True)
-class Part:
+class PartSupply:
     """How a command supplies a part of the cells.
 
     Attributes:
@@ -126,7 +126,7 @@ class Part:
 
     supply: Callable[["Request"], Any]
     groups: Mapping[str, type[OptionGroup]] = field(default_factory=dict)
-    settings: Mapping[str, tuple[Setting, Any]] = field(default_factory=dict)
+    settings: Mapping[str, tuple[CommandOption, Any]] = field(default_factory=dict)
     saved: str | None = None
 
 
@@ -137,9 +137,10 @@ class Request:
         self.declared = declared
         self.sources: Cells = values["sources"]
         self.again: ReadAgain | None = values.get("again")
-        self.drawn: Draws | None = values.get("drawn")
+        self.drawn: DrawOptions | None = values.get("drawn")
         self.allocators: Any = values.get("allocator")
         self.controls: int = values.get("controls", 0)
+        self.alphas: Any = values.get("alphas")
         self.with_scores: bool = values.get("stored_scores", False)
         self.with_diagnostics: bool = values.get("diagnostics", False)
         charges: Charges | None = values.get("charges")
@@ -277,7 +278,7 @@ class Request:
             self.cells,
             recipes,
             self.declared.labels,
-            alphas=LEVELS,
+            alphas=self.alphas,
             by=self.command,
             **self.drawn.settings,
             watch=watch,
@@ -285,27 +286,32 @@ class Request:
         return self.saved | dict(judged)
 
 
-_DRAWN: Mapping[str, type[OptionGroup]] = {"drawn": Draws}
-_CHARGED: Mapping[str, type[OptionGroup]] = {"charges": Charges, "drawn": Draws}
-PARTS: dict[str, Part] = {
-    "cells": Part(lambda request: request.cells),
-    "located": Part(Request.located, {"again": ReadAgain}),
-    "aligned": Part(Request.stored_scores, settings={"stored_scores": (SCORES, False)}),
-    "scores": Part(lambda request: request.ranked("fit"), settings={"allocator": (RANKED, None)}),
-    "train_scores": Part(lambda request: request.ranked("train"), settings={"allocator": (RANKED, None)}),
-    "diagnostics": Part(Request.diagnostics),
-    "results": Part(Request.judged, _DRAWN, saved=JUDGED),
-    "diagnosed": Part(Request.diagnosed, _DRAWN, {"diagnostics": (DIAGNOSTICS, True)}),
-    "knowing": Part(Request.knowing),
-    "charged": Part(Request.charged, _CHARGED, saved=JUDGED),
-    "skipping": Part(lambda request: request.charged("cascade", "skipping"), _CHARGED, saved=JUDGED),
-    "causal": Part(Request.causal, _CHARGED, {"allocator": (FITTED, None)}, saved=CALIBRATED),
-    "streamed": Part(
+_DRAWN: Mapping[str, type[OptionGroup]] = {"drawn": DrawOptions}
+_CHARGED: Mapping[str, type[OptionGroup]] = {"charges": Charges, "drawn": DrawOptions}
+PARTS: dict[str, PartSupply] = {
+    "cells": PartSupply(lambda request: request.cells),
+    "located": PartSupply(Request.located, {"again": ReadAgain}),
+    "aligned": PartSupply(Request.stored_scores, settings={"stored_scores": (SCORES, False)}),
+    "scores": PartSupply(lambda request: request.ranked("fit"), settings={"allocator": (RANKED, None)}),
+    "train_scores": PartSupply(lambda request: request.ranked("train"), settings={"allocator": (RANKED, None)}),
+    "diagnostics": PartSupply(Request.diagnostics),
+    "results": PartSupply(Request.judged, _DRAWN, saved=JUDGED),
+    "diagnosed": PartSupply(Request.diagnosed, _DRAWN, {"diagnostics": (DIAGNOSTICS, True)}),
+    "knowing": PartSupply(Request.knowing),
+    "charged": PartSupply(Request.charged, _CHARGED, saved=JUDGED),
+    "skipping": PartSupply(lambda request: request.charged("cascade", "skipping"), _CHARGED, saved=JUDGED),
+    "causal": PartSupply(Request.causal, _CHARGED, {"allocator": (FITTED, None)}, saved=CALIBRATED),
+    "streamed": PartSupply(
         Request.causal, _CHARGED, {"allocator": (FITTED, None), "controls": (CONTROLS, 3)}, saved=CALIBRATED
     ),
-    "priced": Part(Request.priced, {"charges": Charges}),
-    "costs": Part(lambda request: request.charging.costs, {"charges": Charges}),
-    "relabelled": Part(Request.relabelled, _DRAWN, {"allocator": (TAUGHT, None)}, saved=RELABELLED),
+    "priced": PartSupply(Request.priced, {"charges": Charges}),
+    "costs": PartSupply(lambda request: request.charging.costs, {"charges": Charges}),
+    "relabelled": PartSupply(
+        Request.relabelled,
+        _DRAWN,
+        {"allocator": (TAUGHT, None), "alphas": (SETTINGS["alphas"], LEVELS)},
+        saved=RELABELLED,
+    ),
 }
 """How commands supply the parts that analyses take; a report supplies the same names from `paper.cell_parts`."""
 
@@ -317,7 +323,7 @@ def command(declared: Analysis) -> Callable[..., None]:
     extras = {name: item for part in parts.values() for name, item in part.settings.items()}
     own = {name: _setting(declared, name) for name in declared.settings if name not in SUPPLIED}
     if {"draws", "seed"} <= declared.parameters.keys():
-        groups["drawn"] = Draws
+        groups["drawn"] = DrawOptions
     if "map_fits" in declared.parameters:
         groups["workers"] = Workers
     saved = next((part.saved for part in parts.values() if part.saved), None)
@@ -343,17 +349,17 @@ SUPPLIED = frozenset({"draws", "seed", "budgets", "kinds"})
 """Arguments of `rows` that option groups supply."""
 
 
-def _setting(declared: Analysis, name: str) -> Setting:
+def _setting(declared: Analysis, name: str) -> CommandOption:
     if name in declared.declared:
         kind, item = declared.declared[name]
         if get_origin(kind) not in (None, list) and kind not in (list[str] | None,):
             kind = list[str] if declared.settings[name] is not None else list[str] | None
         callback = None if item.limits is None else limits(*item.limits)
-        return Setting(
+        return CommandOption(
             kind, typer.Option(*(item.flags or (f"--{name}",)), help=item.help, callback=callback), item.read
         )
     if name not in SETTINGS:
-        raise TypeError(f"Analysis {declared.name}: the argument {name!r} of rows(...) must be declared by a Setting.")
+        raise TypeError(f"Analysis {declared.name}: the argument {name!r} of rows(...) must be declared by an Option.")
     return SETTINGS[name]
 
 
@@ -361,7 +367,7 @@ def _parameter(name: str, annotation: Any, **default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, **default)
 
 
-def _option(name: str, item: Setting, default: Any) -> inspect.Parameter:
+def _option(name: str, item: CommandOption, default: Any) -> inspect.Parameter:
     usual = list(default) if isinstance(default, tuple) else default
     return _parameter(name, Annotated[item.kind, item.option], default=usual)
 
@@ -375,7 +381,10 @@ def _cells(text: str | None) -> type[Cells]:
 
 
 def _run(
-    declared: Analysis, own: Mapping[str, Setting], extras: Mapping[str, tuple[Setting, Any]], values: dict[str, Any]
+    declared: Analysis,
+    own: Mapping[str, CommandOption],
+    extras: Mapping[str, tuple[CommandOption, Any]],
+    values: dict[str, Any],
 ) -> None:
     output: Shown = values["output"]
     if declared.whole and output.chosen == "csv":
@@ -426,7 +435,7 @@ def _rows(request: Request, settings: dict[str, Any], workers: Workers | None) -
     return rows
 
 
-def _value(item: Setting, value: Any) -> Any:
+def _value(item: CommandOption, value: Any) -> Any:
     return value if item.read is None or value is None else item.read(value)
 
 

@@ -13,7 +13,7 @@ from deepval.cells.sources import PlannerPaths, is_specification, located, needs
 from deepval.cells.spec import CellSpec
 from deepval.cli import options
 from deepval.cli.arguments import OptionGroup
-from deepval.cli.options import Draws
+from deepval.cli.options import DrawOptions
 from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
@@ -149,7 +149,7 @@ class Charges(OptionGroup):
     ] = None
     rails: options.Rails = None
 
-    def charging(self, declared: Analysis, drawn: Draws | None) -> Any:
+    def charging(self, declared: Analysis, drawn: DrawOptions | None) -> Any:
         """The checked budgets; those of the analysis where none are named."""
         from deepval.paper.charging import Charging
 

@@ -10,7 +10,16 @@ import typer
 from deepval.cells.evaluation_data import EvaluationData, note_unknown_fits
 from deepval.cells.judgement import judge
 from deepval.cli import options, terminal
-from deepval.cli.options import OUTPUT, SUBJECT, Calibration, ChargedBudgets, Draws, Json, PlanFile, Subject
+from deepval.cli.options import (
+    OUTPUT,
+    SUBJECT,
+    Calibration,
+    ChargedBudgets,
+    DrawOptions,
+    Json,
+    PlanFile,
+    SubjectOptions,
+)
 from deepval.cli.registered_plan import count_look, on_test_units, plan_on, print_plan, register
 from deepval.cli.terminal import say
 from deepval.errors import InputError
@@ -39,9 +48,9 @@ def compare(
         ),
     ] = None,
     *,
-    subject: Subject,
+    subject: SubjectOptions,
     budgets: ChargedBudgets,
-    draws: Draws,
+    draws: DrawOptions,
     calibrate: Calibration = None,
     of: Annotated[
         str,
@@ -142,9 +151,9 @@ class _Judged(NamedTuple):
 def _judge(
     cases: Mapping[str, EvaluationData],
     sides: Sequence[Named],
-    subject: Subject,
+    subject: SubjectOptions,
     budgets: ChargedBudgets,
-    draws: Draws,
+    draws: DrawOptions,
     calibrate: str | None,
 ) -> dict[str, _Judged]:
     """Both sides judged on every table; tables with the same units share their draws."""
@@ -205,7 +214,7 @@ def _compare_areas(results: Mapping[str, Result], one: str, other: str, *, gate:
         raise typer.Exit(FAILED_GATE)
 
 
-def _cases(paths: Sequence[str], subject: Subject) -> dict[str, EvaluationData]:
+def _cases(paths: Sequence[str], subject: SubjectOptions) -> dict[str, EvaluationData]:
     """The cells or values files to compare on, by path."""
     cases = {str(path): subject.case(path) for path in map(Path, paths)}
     if len(cases) < len(paths):

@@ -18,11 +18,11 @@ from deepval.cli.options import (
     SUBJECT,
     Calibration,
     ChargedBudgets,
-    Draws,
+    DrawOptions,
     Json,
     PlanFile,
     ScoreFiles,
-    Subject,
+    SubjectOptions,
     Values,
 )
 from deepval.cli.registered_plan import on_test_units, plan_on, print_plan
@@ -34,7 +34,7 @@ from deepval.report import FORMS, console
 from deepval.results import Result
 from deepval.tables.chunks import on_disk
 
-DEFAULTS = (Subject(), ChargedBudgets(), Draws())
+DEFAULTS = (SubjectOptions(), ChargedBudgets(), DrawOptions())
 MOST_ROWS = 200
 """A longer table is summarised on the console."""
 
@@ -43,9 +43,9 @@ def evaluate(
     values: Values,
     *,
     scores: ScoreFiles = None,
-    subject: Subject,
+    subject: SubjectOptions,
     budgets: ChargedBudgets,
-    draws: Draws,
+    draws: DrawOptions,
     calibrate: Calibration = None,
     by: Annotated[
         list[str] | None,

@@ -112,7 +112,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_pane
 
 
 @dataclass(frozen=True)
-class Draws(OptionGroup):
+class DrawOptions(OptionGroup):
     """The draws of units behind intervals."""
 
     draws: Annotated[
@@ -202,7 +202,7 @@ def budgets(
 
 
 @dataclass(frozen=True)
-class Subject(OptionGroup):
+class SubjectOptions(OptionGroup):
     """The costs, modes, units and inputs that are judged."""
 
     costs: CostFile = None

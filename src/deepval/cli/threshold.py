@@ -16,12 +16,12 @@ from deepval.cli.options import (
     SUBJECT,
     Budgets,
     Calibration,
-    Draws,
+    DrawOptions,
     Json,
     Rails,
     ScoreFiles,
     Skipping,
-    Subject,
+    SubjectOptions,
     Values,
 )
 from deepval.cli.registered_plan import count_look
@@ -41,9 +41,9 @@ def diagnose(
     values: Values,
     *,
     scores: ScoreFiles = None,
-    subject: Subject,
+    subject: SubjectOptions,
     budgets: Budgets,
-    draws: Draws,
+    draws: DrawOptions,
     resolve: Annotated[
         float,
         typer.Option(
@@ -88,7 +88,7 @@ def diagnose(
 
 
 @dataclass(frozen=True)
-class CalibratedSubject(Subject):
+class CalibratedSubject(SubjectOptions):
     """The subject of a threshold, whose units differ from those that set it."""
 
     units: Annotated[
@@ -121,7 +121,7 @@ def threshold(
     ] = "selection",
     rails: Rails = None,
     skipping: Skipping = False,
-    draws: Draws,
+    draws: DrawOptions,
     policy: Annotated[
         str,
         typer.Option(

@@ -306,7 +306,7 @@ def _refuse_diagnostics(scores: Sequence[Scores | ScannedScores], allowances: Se
     measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)
     if diagnostic and measured:
         raise InputError(
-            f"{diagnostic} is a diagnostic: it uses the answer, which no vehicle has, so a {measured} budget cannot "
+            f"{diagnostic} is a diagnostic: it uses the answer, which no vehicle has, so {measured} budgets cannot "
             "charge it. Judge it under selection budgets only, or leave it out."
         )
 

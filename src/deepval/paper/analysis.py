@@ -52,8 +52,8 @@ FIRST_OF_PAIR = (_is_first_of_pair, "no cell of braking with monocular geometry"
 
 
 @dataclass(frozen=True)
-class Setting:
-    """An argument of `rows` that a user may set, declared as `name: Annotated[type, Setting(...)] = default`.
+class Option:
+    """An argument of `rows` that a user may set, declared as `name: Annotated[type, Option(...)] = default`.
 
     Attributes:
         help: One phrase.
@@ -159,13 +159,13 @@ class Analysis:
         }
 
     @property
-    def declared(self) -> dict[str, tuple[Any, Setting]]:
-        """The arguments that are declared with a Setting: their type and their declaration."""
+    def declared(self) -> dict[str, tuple[Any, Option]]:
+        """The arguments that are declared with an Option: their type and their declaration."""
         hints = get_type_hints(self.rows, include_extras=True)
         return {
             name: (hint.__origin__, hint.__metadata__[0])
             for name, hint in hints.items()
-            if get_origin(hint) is Annotated and hint.__metadata__ and isinstance(hint.__metadata__[0], Setting)
+            if get_origin(hint) is Annotated and hint.__metadata__ and isinstance(hint.__metadata__[0], Option)
         }
 
     def run(self, parts: Mapping[str, Any], **settings: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import unit_data
 from deepval.errors import InputError
-from deepval.paper.analysis import LOCATED, Analysis, Setting
+from deepval.paper.analysis import LOCATED, Analysis, Option
 from deepval.paper.cell_figures import Units
 from deepval.paper.row_columns import column, count, decimals, declared_table
 from deepval.perception.placing.reference_geometry import lift_bias
@@ -42,7 +42,7 @@ def rows(
     cells: Mapping[str, BuiltCell],
     located: Mapping[str, CellSpec],
     *,
-    cls: Annotated[str, Setting("Class of the detections and of their reference objects.", ("--class",))] = "Car",
+    cls: Annotated[str, Option("Class of the detections and of their reference objects.", ("--class",))] = "Car",
     units: Units = "all",
     watch: Watch = unwatched,
 ) -> list[LiftRow]:

@@ -13,7 +13,7 @@ from deepval.cells.spec import CellSpec, ModeSpec, units_of
 from deepval.cells.unit import variant_tables
 from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.thresholds import ALL, Counted, Ends, at_threshold, chosen, counted, ends_of, pairs, tuned
-from deepval.paper.analysis import LOCATED, Analysis, Setting
+from deepval.paper.analysis import LOCATED, Analysis, Option
 from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.row_columns import CellColumns, column, count, declared_table
 from deepval.perception.reported.score_thresholds import OperatingPoint
@@ -102,8 +102,8 @@ def rows(
     cells: Mapping[str, BuiltCell],
     located: Mapping[str, CellSpec],
     *,
-    with_pairs: Annotated[bool, Setting("Judge the 25 pairs of thresholds.", ("--pairs/--no-pairs",))] = True,
-    with_tuned: Annotated[bool, Setting("Tune each mode to its own loss (slow).", ("--tuned/--no-tuned",))] = True,
+    with_pairs: Annotated[bool, Option("Judge the 25 pairs of thresholds.", ("--pairs/--no-pairs",))] = True,
+    with_tuned: Annotated[bool, Option("Tune each mode to its own loss (slow).", ("--tuned/--no-tuned",))] = True,
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,

@@ -19,7 +19,7 @@ from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
-from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Setting
+from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
 from deepval.paper.row_columns import AllocatorName, CellName, column, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
@@ -59,7 +59,7 @@ def rows(
     recipes: Iterable[str] | None = GATES,
     results: Mapping[str, Result] | None = None,
     *,
-    folds: Annotated[int, Setting("Number of folds.", limits=(2, 1_000))] = 5,
+    folds: Annotated[int, Option("Number of folds.", limits=(2, 1_000))] = 5,
     alphas: Sequence[float] = LEVELS,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,

@@ -8,7 +8,7 @@ from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.judging.evaluation import evaluate
-from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Setting
+from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
 from deepval.paper.row_columns import AllocatorName, CellName, column, declared_table, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
@@ -43,7 +43,7 @@ def rows(
     cells: Mapping[str, BuiltCell],
     recipes: Iterable[str] = RANDOMIZED,
     *,
-    seeds: Annotated[int, Setting("Number of seeds: 0, 1, ...", limits=(1, 1_000))] = 6,
+    seeds: Annotated[int, Option("Number of seeds: 0, 1, ...", limits=(1, 1_000))] = 6,
     alpha: float = 0.2,
     draws: int = 1000,
     watch: Watch = unwatched,

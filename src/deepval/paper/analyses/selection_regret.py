@@ -24,7 +24,7 @@ from deepval.judging.over_cells import Pair, over_pairs, shared_draws
 from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
 from deepval.judging.ties import inclusion
-from deepval.paper.analysis import Analysis, Setting
+from deepval.paper.analysis import Analysis, Option
 from deepval.paper.cell_figures import judged, loss_title
 from deepval.paper.row_columns import column, high, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
@@ -110,7 +110,7 @@ def checked_losses(losses: Iterable[str]) -> list[str]:
 
 Losses = Annotated[
     Sequence[str] | None,
-    Setting("Perception loss, E1 to E8. Repeatable. Default: all that are defined.", ("--loss",), read=checked_losses),
+    Option("Perception loss, E1 to E8. Repeatable. Default: all that are defined.", ("--loss",), read=checked_losses),
 ]
 
 

@@ -15,7 +15,7 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analysis import LOCATED, Analysis, Setting
+from deepval.paper.analysis import LOCATED, Analysis, Option
 from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.row_columns import CellColumns, column, declared_table, share
 from deepval.progress import Watch, unwatched
@@ -100,7 +100,7 @@ def rows(
     located: Mapping[str, CellSpec] | None = None,
     vary: Annotated[
         Mapping[str, Sequence[float]] | None,
-        Setting("NAME=A,B,...: values of a constant of the systems, instead of the paper's.", read=_vary),
+        Option("NAME=A,B,...: values of a constant of the systems, instead of the paper's.", read=_vary),
     ] = None,
     units: Units = "all",
     draws: int | Literal["exact"] = 1000,

@@ -12,7 +12,7 @@ from typing import Annotated
 from deepval.allocators import RECIPES, PixelRecipe, PixelRouter
 from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
-from deepval.paper.analysis import Analysis, Setting
+from deepval.paper.analysis import Analysis, Option
 from deepval.paper.row_columns import (
     AllocatorName,
     BudgetColumns,
@@ -80,7 +80,7 @@ def skippers() -> tuple[str, ...]:
 
 Skippers = Annotated[
     Sequence[str] | None,
-    Setting("Allocator that needs no cheap pass. Repeatable. Default: those of deepval.", ("--allocator", "-a")),
+    Option("Allocator that needs no cheap pass. Repeatable. Default: those of deepval.", ("--allocator", "-a")),
 ]
 
 
@@ -88,7 +88,7 @@ def rows(
     results: Mapping[str, Result],
     allocators: Annotated[
         Sequence[str] | None,
-        Setting("Allocator that needs no cheap pass. Repeatable. Default: those of deepval.", ("--allocator", "-a")),
+        Option("Allocator that needs no cheap pass. Repeatable. Default: those of deepval.", ("--allocator", "-a")),
     ] = None,
 ) -> list[SkippingRow]:
     """One row per cell, skipping budget and allocator.

@@ -21,7 +21,7 @@ from deepval.judging.agreement import sign_disagreement, spearman
 from deepval.judging.budgets import LEVELS, Selection
 from deepval.judging.comparison import basis
 from deepval.judging.evaluation import evaluate
-from deepval.paper.analysis import Analysis, Setting
+from deepval.paper.analysis import Analysis, Option
 from deepval.paper.row_columns import column, count, declared_table
 from deepval.paper.row_columns import share as in_percent
 from deepval.progress import Watch, unwatched
@@ -135,7 +135,7 @@ def across_targets(
 def rows(
     cells: Mapping[str, BuiltCell],
     scores: Annotated[
-        Iterable[str], Setting("Signal or diagnostic to judge. Repeatable.", ("--allocator", "-a"))
+        Iterable[str], Option("Signal or diagnostic to judge. Repeatable.", ("--allocator", "-a"))
     ] = SCORES,
     *,
     alpha: float = 0.2,

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 
 from deepval.errors import InputError
 from deepval.judging.comparison import AT, POLICIES, RANKING, Comparison, compare
-from deepval.paper.analysis import Analysis, Setting
+from deepval.paper.analysis import Analysis, Option
 from deepval.paper.cell_figures import mode_costs
 from deepval.paper.row_columns import BudgetColumns, CellName, column, declared_table, high, low, or_dash
 from deepval.paper.row_columns import share as in_percent
@@ -81,14 +81,14 @@ def _policy(name: str) -> str:
     return name
 
 
-Policy = Annotated[str, Setting("How allocators meet the budget: a causal policy, or ranking.", read=_policy)]
+Policy = Annotated[str, Option("How allocators meet the budget: a causal policy, or ranking.", read=_policy)]
 
 
 def rows(
     results: Mapping[str, Result],
     *,
     policy: Annotated[
-        str, Setting("How allocators meet the budget: a causal policy, or ranking.", read=_policy)
+        str, Option("How allocators meet the budget: a causal policy, or ranking.", read=_policy)
     ] = "causal-cap",
 ) -> list[UniformRow]:
     """One row per cell and measured budget.
