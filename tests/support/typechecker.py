@@ -14,7 +14,7 @@ from typing import Any
 import jaxtyping
 from beartype import BeartypeConf, beartype
 
-CHECKED_CALLS = 3
+CHECKED_CALLS = 10
 """Calls of a function that are checked in a test."""
 
 check = beartype(conf=BeartypeConf(is_pep484_tower=True))

@@ -54,7 +54,7 @@ class KeptSight(Sight):
 
     def rows(self, row: Row, columns: int) -> Float[np.ndarray, "time column"]:
         """The rows as they were kept; those of no front are made as ever."""
-        front = next((each.name for each in FEATURE_SETS.values() if each.row == row), None)
+        front = next((entry.name for entry in FEATURE_SETS.values() if entry.row == row), None)
         if front is None or row in self._rows:
             return super().rows(row, columns)
         self._rows[row] = self.keeper(front)[self.view.scene.unit]
@@ -243,7 +243,7 @@ def _scores(at: CellAtHand, role: Role, recipes: tuple[str, ...]) -> dict[str, S
     def make() -> dict[str, bytes]:
         allocators = {**SIGNALS, **_fitted(at, role, recipes)}
         return {
-            "scores.npz": _packed({name: score_on(at.cell, each, units="all") for name, each in allocators.items()})
+            "scores.npz": _packed({name: score_on(at.cell, entry, units="all") for name, entry in allocators.items()})
         }
 
     folder = at.kept("scores", {"recipes": recipes, "units": role}, make)

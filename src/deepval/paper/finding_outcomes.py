@@ -28,8 +28,10 @@ def finding_outcomes_of(records: Records, cells: Sequence[Mapping[str, Any]]) ->
     """Every finding on the cells of a run, which are told as the report does."""
     known = {name: _known(name, records, cells) for name in collections(cells)}
     return [
-        FindingOutcome(each, {name: told for name, found in known.items() if (told := each.told(found)) is not None})
-        for each in findings()
+        FindingOutcome(
+            entry, {name: told for name, outcomes in known.items() if (told := entry.told(outcomes)) is not None}
+        )
+        for entry in findings()
     ]
 
 
@@ -40,56 +42,56 @@ def collections(cells: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _known(collection: str, records: Records, cells: Sequence[Mapping[str, Any]]) -> RunRows:
-    rows = {analysis: found.get(collection, ()) for analysis, found in records.items()}
+    rows = {analysis: outcomes.get(collection, ()) for analysis, outcomes in records.items()}
     return RunRows(rows, {cell["cell"]: cell for cell in cells if cell["collection"] == collection})
 
 
-def counts(found: Sequence[FindingOutcome], collection: str) -> tuple[int, int, int]:
+def counts(outcomes: Sequence[FindingOutcome], collection: str) -> tuple[int, int, int]:
     """How many findings hold, do not hold, and cannot be told in a collection."""
-    told = [each.told[collection].verdict for each in found if collection in each.told]
+    told = [entry.told[collection].verdict for entry in outcomes if collection in entry.told]
     return told.count(HOLDS), told.count(FAILS), told.count(OPEN)
 
 
-def sentence(found: Sequence[FindingOutcome], collection: str) -> str:
+def sentence(outcomes: Sequence[FindingOutcome], collection: str) -> str:
     """What became of the findings in a collection, in a sentence."""
-    holds, fails, open_ = counts(found, collection)
+    holds, fails, open_ = counts(outcomes, collection)
     return f"On {collection}, {holds} findings of the paper hold, {fails} do not, and {open_} cannot be told."
 
 
-def findings_part(found: Sequence[FindingOutcome], cells: Sequence[Mapping[str, Any]]) -> Part | None:
+def findings_part(outcomes: Sequence[FindingOutcome], cells: Sequence[Mapping[str, Any]]) -> Part | None:
     """The part of the report that tells them."""
-    names = [name for name in collections(cells) if any(name in each.told for each in found)]
+    names = [name for name in collections(cells) if any(name in entry.told for entry in outcomes)]
     if not names:
         return None
     blocks = [
-        Passage(f"On {name}", sayings=tuple(_saying(each, name) for each in found if name in each.told))
+        Passage(f"On {name}", sayings=tuple(_saying(entry, name) for entry in outcomes if name in entry.told))
         for name in names
     ]
-    silent = [f"{each.finding.says} ({each.finding.where})" for each in found if not each.told]
+    silent = [f"{entry.finding.says} ({entry.finding.where})" for entry in outcomes if not entry.told]
     if silent:
         blocks.append(Passage("What no cell or analysis here can tell", items=tuple(silent)))
     return Part("Findings", LEAD, tuple(blocks))
 
 
-def _saying(each: FindingOutcome, collection: str) -> tuple[str, str]:
-    told = each.told[collection]
+def _saying(entry: FindingOutcome, collection: str) -> tuple[str, str]:
+    told = entry.told[collection]
     return (
         told.verdict,
-        f"{each.finding.says} Here: {told.words}. ({each.finding.where}; analysis {each.finding.analysis})",
+        f"{entry.finding.says} Here: {told.words}. ({entry.finding.where}; analysis {entry.finding.analysis})",
     )
 
 
-def content(found: Sequence[FindingOutcome]) -> list[dict[str, Any]]:
+def content(outcomes: Sequence[FindingOutcome]) -> list[dict[str, Any]]:
     """The same in plain data."""
     return [
         {
-            "name": each.finding.name,
-            "theme": each.finding.theme,
-            "says": each.finding.says,
-            "where": each.finding.where,
-            "rule": each.finding.rule,
-            "analysis": each.finding.analysis,
-            "told": {name: {"verdict": told.verdict, "words": told.words} for name, told in each.told.items()},
+            "name": entry.finding.name,
+            "theme": entry.finding.theme,
+            "says": entry.finding.says,
+            "where": entry.finding.where,
+            "rule": entry.finding.rule,
+            "analysis": entry.finding.analysis,
+            "told": {name: {"verdict": told.verdict, "words": told.words} for name, told in entry.told.items()},
         }
-        for each in found
+        for entry in outcomes
     ]

@@ -92,7 +92,7 @@ def followed(path: Path, cells: Sequence[CellAtHand]) -> PlanFollowed:
             made = compared_over(bases, item.candidate, item.baseline, of=item.of)  # pyright: ignore[reportArgumentType]
         except InputError as error:
             return replace(start, reason=str(error))
-        found = next((each for each in made if each.budget.holds(kind=item.budget, alpha=alpha)), None)
+        found = next((entry for entry in made if entry.budget.holds(kind=item.budget, alpha=alpha)), None)
         if found is None or len(bases) < len(item.cells):
             return replace(start, reason="not every cell was judged so")
         return replace(start, made=found, as_expected=found.verdict in DIRECTIONS[item.direction])
@@ -105,7 +105,7 @@ def followed(path: Path, cells: Sequence[CellAtHand]) -> PlanFollowed:
 def _over(item: Planned, known: Sequence[CellAtHand]) -> str:
     """How many cells, and what all of them share of data set, system and geometry."""
     parts = [(at.cell.spec.dataset, at.cell.spec.system, at.cell.spec.geometry) for at in known]
-    shared = [each[0] for each in zip(*parts, strict=True) if len(set(each)) == 1]
+    shared = [entry[0] for entry in zip(*parts, strict=True) if len(set(entry)) == 1]
     return ", ".join([f"{len(item.cells)} cell{'s' * (len(item.cells) > 1)}", *shared])
 
 

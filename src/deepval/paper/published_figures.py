@@ -239,7 +239,7 @@ def _here(figure: Figure, records: Records, places: Mapping[tuple[str, str], Pla
                 yield found
             spans.setdefault(found.cell, []).append(found)
     for cell, found in spans.items() if figure.over == "span" else ():
-        values = [each.value for each in found]
+        values = [entry.value for entry in found]
         yield _Here(cell, found[0].place, median(values), min(values), max(values), None)
 
 
@@ -263,7 +263,7 @@ def _place(row: Mapping[str, Any], told: Sequence[Place]) -> Place | None:
 
 def _pooled(figure: Figure, records: Records) -> Iterator[_Here]:
     """A figure over all cells of each data set that the paper has cells of."""
-    for dataset in sorted({each.dataset for each in published()} - {""}):
+    for dataset in sorted({entry.dataset for entry in published()} - {""}):
         rows = [row for row in records.get(figure.analysis, {}).get(dataset, ()) if _holds(figure.where, row)]
         place = Place(dataset, "", "", "")
         if figure.over == "pooled":

@@ -112,7 +112,7 @@ def run(
     cells = _labelled(at_hand, work, costs=costs, recipes=recipes)
     chosen = [analysis(name) for name in ANALYSES if analyses is None or name in analyses]
     idle: dict[str, str] = {}
-    jobs = [job for each in chosen for job in _jobs(each, cells, idle)]
+    jobs = [job for entry in chosen for job in _jobs(entry, cells, idle)]
     undone = [job for job in jobs if not _is_answered(_place(job))]
     undone.sort(key=lambda job: not analysis(job.analysis).long)  # so that no worker is left alone with one at the end
     shares = _shares(undone)

@@ -30,9 +30,9 @@ def write_report(run: Run, out: Path, plan: PlanFollowed | None = None) -> dict[
     """Write the three files into a folder and return what the JSON says."""
     records = records_of(run)
     agreement = laid_beside(run, records)
-    found = finding_outcomes_of(records, [_about(at) for at in run.cells])
-    study = study_of(run, agreement, found, plan)
-    content = _content(run, records, agreement) | {"findings": finding_outcomes.content(found)}
+    outcomes = finding_outcomes_of(records, [_about(at) for at in run.cells])
+    study = study_of(run, agreement, outcomes, plan)
+    content = _content(run, records, agreement) | {"findings": finding_outcomes.content(outcomes)}
     content |= {"plan": None if plan is None else plain(asdict(plan))}
     texts = (as_html(study), as_markdown(study), json_text(content))
     for name, text in zip(FILES, texts, strict=True):
@@ -60,15 +60,17 @@ def _content(run: Run, records: Records, agreement: Agreement) -> dict[str, Any]
         "lacking": {cell: list(lines) for cell, lines in run.lacking.items()},
         "not_run": dict(run.idle),
         "refused": {
-            name: {dataset: list(each.refused) for dataset, each in found.items() if each.refused}
-            for name, found in run.outcomes.items()
-            if any(each.refused for each in found.values())
+            name: {dataset: list(entry.refused) for dataset, entry in by_dataset.items() if entry.refused}
+            for name, by_dataset in run.outcomes.items()
+            if any(entry.refused for entry in by_dataset.values())
         },
         "beside_the_paper": plain(asdict(agreement)),
-        "analyses": {name: {ds: plain(rows) for ds, rows in found.items()} for name, found in records.items()},
+        "analyses": {
+            name: {ds: plain(rows) for ds, rows in by_dataset.items()} for name, by_dataset in records.items()
+        },
         "tables": {
-            name: {ds: [plain(asdict(table)) for table in tables] for ds, tables in found.items()}
-            for name, found in _tables(run)
+            name: {ds: [plain(asdict(table)) for table in tables] for ds, tables in by_dataset.items()}
+            for name, by_dataset in _tables(run)
         },
     }
 
@@ -92,24 +94,26 @@ def _about(at: Any) -> dict[str, Any]:
 
 def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
     for name in ANALYSES:
-        found = run.outcomes.get(name, {})
-        told = {dataset: analysis(name).report_tables(each.rows) for dataset, each in found.items() if each.rows}
+        by_dataset = run.outcomes.get(name, {})
+        told = {
+            dataset: analysis(name).report_tables(entry.rows) for dataset, entry in by_dataset.items() if entry.rows
+        }
         if told:
             yield name, told
 
 
 def study_of(
-    run: Run, agreement: Agreement, found: Sequence[FindingOutcome], plan: PlanFollowed | None = None
+    run: Run, agreement: Agreement, outcomes: Sequence[FindingOutcome], plan: PlanFollowed | None = None
 ) -> Study:
     """The report as a study: findings first, what was run and every figure after."""
     datasets = list(dict.fromkeys(at.collection for at in run.cells))
-    ran = [name for name, found in run.outcomes.items() if any(each.rows for each in found.values())]
-    told = finding_outcomes.findings_part(found, [_about(at) for at in run.cells])
+    ran = [name for name, by_dataset in run.outcomes.items() if any(entry.rows for entry in by_dataset.values())]
+    told = finding_outcomes.findings_part(outcomes, [_about(at) for at in run.cells])
     parts = [*([] if told is None else [told]), *([] if plan is None else [_planned(plan)])]
     parts += [_beside_paper(agreement), _ran(run)]
     parts += [part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None]
-    signs = [each.same_sign for each in agreement.figures if each.same_sign is not None]
-    inside = [each.inside for each in agreement.figures if each.inside is not None]
+    signs = [entry.same_sign for entry in agreement.figures if entry.same_sign is not None]
+    inside = [entry.inside for entry in agreement.figures if entry.inside is not None]
     facts = (
         ("Cells", str(len(run.cells)), f"of {', '.join(datasets)}"),
         ("Analyses", str(len(ran)), f"{len(run.idle)} had nothing to run on"),
@@ -118,7 +122,9 @@ def study_of(
         ("Not built", str(len(run.lacking)), "cells of the tracks that were asked for"),
     )
     main = finding_outcomes.collections([_about(at) for at in run.cells])[:1]
-    sentences = [finding_outcomes.sentence(found, name) for name in main if any(name in each.told for each in found)]
+    sentences = [
+        finding_outcomes.sentence(outcomes, name) for name in main if any(name in entry.told for entry in outcomes)
+    ]
     return Study("Replication", sentences[0] if sentences else _sentence(run, agreement), facts, tuple(parts))
 
 
@@ -130,9 +136,9 @@ def _sentence(run: Run, agreement: Agreement) -> str:
     number_of = len(agreement.figures)
     if not number_of:
         return f"{_count(len(run.cells), 'cell')} run; none is of a data set, geometry and system that the paper has."
-    signs = [each.same_sign for each in agreement.figures if each.same_sign is not None]
-    pairs, same = sum(each.pairs for each in agreement.orders), sum(each.same for each in agreement.orders)
-    kin = "like cells" if all(each.kinship == "like" for each in agreement.figures) else "the same or like cells"
+    signs = [entry.same_sign for entry in agreement.figures if entry.same_sign is not None]
+    pairs, same = sum(entry.pairs for entry in agreement.orders), sum(entry.same for entry in agreement.orders)
+    kin = "like cells" if all(entry.kinship == "like" for entry in agreement.figures) else "the same or like cells"
     return (
         f"{_count(len(run.cells), 'cell')} run. Of {number_of} figures on {kin}, {sum(signs)} of {len(signs)} with "
         f"a sign have the paper's, and {same} of {pairs} pairs are in its order."
@@ -160,8 +166,8 @@ def _ran(run: Run) -> Part:
         told = tuple(f"{line}: needed by {', '.join(cells)}." for line, cells in reasons.items())
         blocks.append(Passage("What could not be built, and why", items=told))
     idle = [f"{name}: {why}." for name, why in run.idle.items()]
-    for name, found in run.outcomes.items():
-        idle += [f"{name}, {dataset}: {why}" for dataset, each in found.items() for why in each.refused]
+    for name, by_dataset in run.outcomes.items():
+        idle += [f"{name}, {dataset}: {why}" for dataset, entry in by_dataset.items() for why in entry.refused]
     if idle:
         blocks.append(Passage("What could not be run, and why", items=tuple(idle)))
     lead = "Cells that were built on this machine or read from their folders; every table below is over these."
@@ -183,10 +189,10 @@ def _beside_paper(agreement: Agreement) -> Part:
         "paper's figures over its pairs of modes make a range. Same sign: both on the same side of 0, or of what "
         "divides gain from loss."
     )
-    tables = list(dict.fromkeys(each.table for each in agreement.figures))
+    tables = list(dict.fromkeys(entry.table for entry in agreement.figures))
     blocks = [Passage(sayings=tuple(_saying(table, agreement) for table in tables))] if tables else []
     for table in tables:
-        rows = [each for each in agreement.figures if each.table == table]
+        rows = [entry for entry in agreement.figures if entry.table == table]
         blocks.append(Passage(tables=(_figures(table, rows), *_orders(table, agreement)), folded=True))
     if agreement.without:
         told = (f"{table} ({_count(number_of, 'figure')})" for table, number_of in agreement.without.items())
@@ -196,8 +202,8 @@ def _beside_paper(agreement: Agreement) -> Part:
 
 
 def _saying(table: str, agreement: Agreement) -> tuple[str, str]:
-    rows = [each for each in agreement.figures if each.table == table]
-    orders = [each for each in agreement.orders if each.table == table]
+    rows = [entry for entry in agreement.figures if entry.table == table]
+    orders = [entry for entry in agreement.orders if entry.table == table]
     said, good, all_of = [], 0, 0
     for name, marks in (
         ("have the same sign", [r.same_sign for r in rows]),
@@ -208,7 +214,7 @@ def _saying(table: str, agreement: Agreement) -> tuple[str, str]:
         if known:
             said.append(f"{sum(known)} of {len(known)} {name}")
             good, all_of = good + sum(known), all_of + len(known)
-    pairs, same = sum(each.pairs for each in orders), sum(each.same for each in orders)
+    pairs, same = sum(entry.pairs for entry in orders), sum(entry.same for entry in orders)
     if pairs:
         said.append(f"{same} of {pairs} pairs are in the same order")
         good, all_of = good + same, all_of + pairs
@@ -224,37 +230,39 @@ def _figures(table: str, rows: Sequence[Beside]) -> Table:
     header = ("figure", "cell here", "kin", "here", "95 %", "paper", "in words")
     texts = [
         (
-            each.quantity,
-            each.cell,
-            each.kinship,
-            number(each.here),
-            interval(each.here_lo, each.here_hi),
-            number(each.paper_lo)
-            if each.paper_lo == each.paper_hi
-            else f"{number(each.paper_lo)} to {number(each.paper_hi)}",
-            each.words,
+            entry.quantity,
+            entry.cell,
+            entry.kinship,
+            number(entry.here),
+            interval(entry.here_lo, entry.here_hi),
+            number(entry.paper_lo)
+            if entry.paper_lo == entry.paper_hi
+            else f"{number(entry.paper_lo)} to {number(entry.paper_hi)}",
+            entry.words,
         )
-        for each in rows
+        for entry in rows
     ]
     return Table(f"{table}, beside the paper", header, lines_of(texts))
 
 
 def _orders(table: str, agreement: Agreement) -> tuple[Table, ...]:
-    orders = [each for each in agreement.orders if each.table == table]
-    texts = [(each.quantity, f"{each.among} of {each.of}", each.words) for each in orders]
+    orders = [entry for entry in agreement.orders if entry.table == table]
+    texts = [(entry.quantity, f"{entry.among} of {entry.of}", entry.words) for entry in orders]
     return (Table(f"{table}, in order", ("figure", "among", "in words"), lines_of(texts)),) if texts else ()
 
 
 def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Part | None:
     blocks = []
     for declared in (analysis(name) for name in GROUPS[theme] if name in run.outcomes):
-        found = run.outcomes[declared.name]
-        blocks += [_block(declared, d, found[d].rows, alone=len(datasets) == 1) for d in datasets if _some(found, d)]
+        by_dataset = run.outcomes[declared.name]
+        blocks += [
+            _block(declared, d, by_dataset[d].rows, alone=len(datasets) == 1) for d in datasets if _some(by_dataset, d)
+        ]
     return Part(theme, LEADS[theme], tuple(blocks)) if blocks else None
 
 
-def _some(found: Any, dataset: str) -> bool:
-    return dataset in found and bool(found[dataset].rows)
+def _some(by_dataset: Any, dataset: str) -> bool:
+    return dataset in by_dataset and bool(by_dataset[dataset].rows)
 
 
 def _block(declared: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:

@@ -60,8 +60,8 @@ def ego_speed_leads(run: RunRows) -> Outcome | None:
     for row in _held_out(run, allocator=("ego-speed", *HEURISTICS, *PUBLISHED), system="braking"):
         if row["ndg"] is not None:
             by_cell.setdefault(row["cell"], {})[row["allocator"]] = row["ndg"]
-    asked = [each for each in by_cell.values() if "ego-speed" in each]
-    leads = [max(each, key=lambda name: each[name]) for each in asked]
+    asked = [entry for entry in by_cell.values() if "ego-speed" in entry]
+    leads = [max(entry, key=lambda name: entry[name]) for entry in asked]
     names = sorted(dict.fromkeys(leads), key=leads.count, reverse=True)
     words = ", ".join(f"{name} {leads.count(name)}" for name in names)
     return of_most((name == "ego-speed" for name in leads), f"leading: {words}") if leads else None
@@ -104,8 +104,8 @@ def networks_vary(run: RunRows) -> Outcome | None:
         if (known := [value for value in row["ndg"] if value is not None])
     ]
     words = f"span of nDG over six seeds {span(spans, 'span', percent=False)}; "
-    words += f"the verdict depends on the seed in {sum(each['split'] for each in spans)}"
-    marks = (True if each["span"] >= 0.05 else at_most(-each["span"], -0.05, -0.01) for each in spans)
+    words += f"the verdict depends on the seed in {sum(entry['split'] for entry in spans)}"
+    marks = (True if entry["span"] >= 0.05 else at_most(-entry["span"], -0.05, -0.01) for entry in spans)
     return of_most(marks, words) if spans else None
 
 
@@ -151,7 +151,7 @@ def published_objectives(run: RunRows) -> Outcome | None:
         place = (row["recipe"], row["cell"], row["alpha"])
         verdicts.setdefault(row["against"], {})[place] = row["against_versus_random"]
         verdicts.setdefault(row["label"], {})[place] = row["versus_random"]
-    wins = {label: list(each.values()).count("better") for label, each in verdicts.items()}
+    wins = {label: list(entry.values()).count("better") for label, entry in verdicts.items()}
     own, others = wins.pop("value", None), list(wins.values())
     if own is None or not others:
         return None
@@ -181,7 +181,7 @@ def wins_rest_on_many_units(run: RunRows) -> Outcome | None:
     rows = [row for row in rows if row["ndg_without_lo"] is not None and row["ndg"]]
     kept = [{"kept": row["ndg_without_lo"] / row["ndg"]} for row in rows]
     words = f"least nDG with one unit left out, of the whole {span(kept, 'kept')}"
-    marks = (True if each["kept"] >= 0.5 else False if each["kept"] <= 0 else None for each in kept)
+    marks = (True if entry["kept"] >= 0.5 else False if entry["kept"] <= 0 else None for entry in kept)
     if not run.of("concentration"):
         return None
     return of_every(marks, words) if kept else Outcome(OPEN, "no win to look at")

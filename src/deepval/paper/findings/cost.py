@@ -116,7 +116,7 @@ def ranking_is_the_gap(run: RunRows) -> Outcome | None:
     rows = [row for row in run.of("gaps", **SMALL, allocator=LIGHT) if not row.get("cell") and row.get("gap")]
     parts = [{"share": row["ranking"] / row["gap"]} for row in rows if row["gap"] > 0]
     words = f"ranking is {span(parts, 'share')} of the gap"
-    marks = (each["share"] > 0.5 for each in parts)
+    marks = (entry["share"] > 0.5 for entry in parts)
     return of_every(marks, words) if parts else None
 
 

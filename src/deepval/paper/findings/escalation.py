@@ -67,7 +67,7 @@ def _by_effect(run: RunRows, **fields: str) -> list[tuple[Row, Row]]:
     by_cell: dict[str, dict[str, Row]] = {}
     for row in rows:
         by_cell.setdefault(row["cell"], {})[row["effect"]] = row
-    pairs = [(each["harmed"], each["helped"]) for each in by_cell.values() if {"harmed", "helped"} <= set(each)]
+    pairs = [(entry["harmed"], entry["helped"]) for entry in by_cell.values() if {"harmed", "helped"} <= set(entry)]
     return [(a, b) for a, b in pairs if min(a["inputs"], b["inputs"]) >= 10]
 
 
@@ -112,7 +112,7 @@ def _harm_of(run: RunRows, system: str, terms: tuple[str, ...]) -> list[Row]:
     for row in run.of("composition", system=system, term=terms):
         if row["cell"] in asked:
             shares.setdefault(row["cell"], []).append(row["harm_share"])
-    return [{"share": sum(map(float, each))} for each in shares.values() if None not in each]  # pyright: ignore
+    return [{"share": sum(map(float, entry))} for entry in shares.values() if None not in entry]  # pyright: ignore
 
 
 def over_braking(run: RunRows) -> Outcome | None:
@@ -153,8 +153,10 @@ def persistent_detections(run: RunRows) -> Outcome | None:
     by_cell: dict[str, dict[bool, Row]] = {}
     for row in run.controlled("persistence"):
         by_cell.setdefault(row["cell"], {})[row["persistence"]] = row
-    both = [each for each in by_cell.values() if len(each) == 2 and None not in (e["harm_rate"] for e in each.values())]
-    rows = [{"moved": abs(each[True]["harm_rate"] - each[False]["harm_rate"])} for each in both]
+    both = [
+        entry for entry in by_cell.values() if len(entry) == 2 and None not in (e["harm_rate"] for e in entry.values())
+    ]
+    rows = [{"moved": abs(entry[True]["harm_rate"] - entry[False]["harm_rate"])} for entry in both]
     words = f"harmed share moves by {span(rows, 'moved')}"
     return of_every((at_most(row["moved"], 0.068, 0.15) for row in rows), words) if rows else None
 
@@ -165,7 +167,7 @@ def loss_weights(run: RunRows) -> Outcome | None:
     for row in run.controlled("sensitivity", geometry=MONOCULAR):
         if row["harm_rate"] is not None:
             by_cell.setdefault(row["cell"], []).append(row["harm_rate"])
-    rows = [{"span": max(each) - min(each), "least": min(each)} for each in by_cell.values()]
+    rows = [{"span": max(entry) - min(entry), "least": min(entry)} for entry in by_cell.values()]
     words = f"span of the harmed share over variants {span(rows, 'span')}, least share {span(rows, 'least')}"
     marks = (at_most(row["span"], 0.05, 0.15) for row in rows)
     return of_every(marks, words) if rows else None
@@ -177,9 +179,9 @@ def over_braking_weight(run: RunRows) -> Outcome | None:
     for row in run.controlled("sensitivity", system="braking", constant="excess_weight"):
         if row["harm_ratio"] is not None:
             by_cell.setdefault(row["cell"], []).append((row["value"], row["harm_ratio"]))
-    ordered = [[ratio for _, ratio in sorted(each)] for each in by_cell.values() if len(each) > 1]
-    rows = [{"times": each[-1] / each[0]} for each in ordered if each[0]]
-    marks = (each == sorted(each) and each[0] < each[-1] for each in ordered)
+    ordered = [[ratio for _, ratio in sorted(entry)] for entry in by_cell.values() if len(entry) > 1]
+    rows = [{"times": entry[-1] / entry[0]} for entry in ordered if entry[0]]
+    marks = (entry == sorted(entry) and entry[0] < entry[-1] for entry in ordered)
     words = f"harm ratio at the largest weight over that at the smallest {span(rows, 'times', percent=False)}"
     return of_every(marks, words) if ordered else None
 
@@ -229,6 +231,6 @@ def lift_shared(run: RunRows) -> Outcome | None:
     by_band: dict[tuple[object, ...], list[float]] = {}
     for row in _bands(run):
         by_band.setdefault((row["cell"], row["cls"], row["from_m"]), []).append(row["mean_m"])
-    rows = [{"apart": max(each) - min(each)} for each in by_band.values() if len(each) > 1]
+    rows = [{"apart": max(entry) - min(entry)} for entry in by_band.values() if len(entry) > 1]
     words = f"modes differ by {span(rows, 'apart', percent=False)} m"
     return of_every((at_most(row["apart"], 0.12, 0.5) for row in rows), words) if rows else None

@@ -74,7 +74,7 @@ def within(row: Row, field: str, lo: float, hi: float) -> bool | None:
 
 def apart(row: Row, other: Row, field: str) -> bool | None:
     """Whether a field of one row lies above that of the other by both intervals; False: below; None: they overlap."""
-    (lo, hi), (other_lo, other_hi) = ((each.get(f"{field}_lo"), each.get(f"{field}_hi")) for each in (row, other))
+    (lo, hi), (other_lo, other_hi) = ((entry.get(f"{field}_lo"), entry.get(f"{field}_hi")) for entry in (row, other))
     if lo is None or hi is None or other_lo is None or other_hi is None:
         return None
     return True if lo > other_hi else False if hi < other_lo else None
