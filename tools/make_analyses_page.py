@@ -32,12 +32,13 @@ def tables() -> str:
         "Fields of the rows in CSV and JSON. Fields that several analyses share are listed with the first one.",
         "",
     ]
-    listed: set[str] = set()
+    listed: set[tuple[str, str]] = set()
     for name in (name for names in GROUPS.values() for name in names if name not in REPORT_ONLY):
-        fields = [f"`{field}`: {meaning}" for field, meaning in _meanings(analysis(name)) if field not in listed]
-        listed |= {field for field, _ in _meanings(analysis(name))}
-        if fields:
-            lines.append(f"- **{name}**. {'; '.join(fields)}.")
+        for kind, meanings in _meanings(analysis(name)):
+            fields = [f"`{field}`: {meaning}" for field, meaning in meanings if (field, meaning) not in listed]
+            listed |= set(meanings)
+            if fields:
+                lines.append(f"- **{name}**, `{kind}`. {'; '.join(fields)}.")
     return "\n".join([*lines, "", ""])
 
 
@@ -49,10 +50,11 @@ def _line(declared: Analysis) -> str:
     return f"| `{declared.name}` | {declared.shows}. {declared.details}{data}{see} | {declared.paper} |"
 
 
-def _meanings(declared: Analysis) -> Iterator[tuple[str, str]]:
+def _meanings(declared: Analysis) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """The name of each row class, and its fields with their meanings."""
     kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
     for kind in () if declared.whole else kinds:
-        yield from ((name, column.meaning) for name, column in columns(kind).items())
+        yield kind.__name__, [(name, column.meaning) for name, column in columns(kind).items()]
 
 
 if __name__ == "__main__":
