@@ -182,7 +182,8 @@ def table_notes(
     one, other = figures.get(cheap, {}), figures.get(full, {})
     less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
     facts = [f"costs less than {cheap!r} ({', '.join(less)})"] if less else []
-    if gain < 0:
+    # A gain that is zero but for rounding depends on the order of the sum; NaN (no benefit) passes.
+    if gain < 0 and not harm_ratio < 1 + 1e-9:
         ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {harm_ratio:.3g}"
         facts.append(f"harms more than it helps ({ratio})")
     if facts:
