@@ -84,12 +84,12 @@ FITTED = CommandOption(
 RANKED = CommandOption(
     list[str] | None,
     typer.Option("--allocator", "-a", help="Recipe to fit and rank among the signals. Repeatable. Default: none."),
-    lambda names: _recipes(names or ()),
+    _recipes,
 )
 TAUGHT = CommandOption(
     list[str] | None,
     typer.Option("--allocator", "-a", help="Recipe to fit on every label. Repeatable. Default: the paper's."),
-    lambda names: _recipes(names or ()),
+    _recipes,
 )
 CONTROLS = CommandOption(
     int, typer.Option("--controls", help="Random scores to judge beside the allocators.", callback=limits(0, 1_000))
@@ -352,7 +352,7 @@ SUPPLIED = frozenset({"draws", "seed", "budgets", "kinds"})
 def _setting(declared: Analysis, name: str) -> CommandOption:
     if name in declared.declared:
         kind, item = declared.declared[name]
-        if get_origin(kind) not in (None, list) and kind not in (list[str] | None,):
+        if get_origin(kind) is not None:  # several words, such as Sequence[str] or Mapping | None
             kind = list[str] if declared.settings[name] is not None else list[str] | None
         callback = None if item.limits is None else limits(*item.limits)
         return CommandOption(

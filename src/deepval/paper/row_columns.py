@@ -3,7 +3,7 @@
 Tables, the columns listed in docs/analyses.md and the checks of both are made from these declarations.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from itertools import groupby
 from statistics import fmean
@@ -180,11 +180,6 @@ def mean_of_all(values: Sequence[float | None]) -> float | None:
     """The mean over cells; None where a cell has no value, or there is no cell."""
     numbers = [value for value in values if value is not None]
     return fmean(numbers) if numbers and len(numbers) == len(values) else None
-
-
-def meanings(kind: type) -> Iterator[tuple[str, str]]:
-    """Each field and its meaning, for the docs."""
-    return ((name, declared.meaning) for name, declared in columns(kind).items())
 
 
 @dataclass(frozen=True)
