@@ -40,7 +40,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Analyse cells and reproduce the paper": {
         "diagnose": "threshold",
-        "analyse": "analyses",
+        "analyse": "analyse",
         "reproduce": "official",
         "drive": "drive",
         "train-planner": "train_planner",
