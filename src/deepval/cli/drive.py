@@ -16,7 +16,7 @@ from deepval.cli.dataset_options import DataFiles
 from deepval.cli.options import Json
 from deepval.datasets import Dataset
 from deepval.datasets.logs.log import Log
-from deepval.datasets.logs.states import perception_at, replay_from
+from deepval.datasets.logs.replay import perception_at, replay_from
 from deepval.errors import InputError
 from deepval.perception.placing import PLACINGS, Placing
 from deepval.planners.closed_loop import DrivenScene
