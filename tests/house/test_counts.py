@@ -5,11 +5,11 @@ import ast
 import measure_house as house
 
 LIMITS = {
-    "modules": 294,
+    "modules": 289,
     "longest import chain": 24,
     "import rings": 0,
     "names of several modules": 11,
-    "short modules without a reason": 3,
+    "short modules without a reason": 0,
     "long modules": 0,
     "participles as module names": 0,
     "found": 17,
@@ -37,7 +37,7 @@ def counted() -> dict[str, list[str]]:
         "longest import chain": house.longest_chain(graph),
         "import rings": [" <-> ".join(ring) for ring in house.rings(graph)],
         "names of several modules": [", ".join(names) for names in house.repeated_stems(trees).values()],
-        "short modules without a reason": house.short_modules(trees),
+        "short modules without a reason": 0house.short_modules(trees),
         "long modules": house.long_modules(trees),
         "participles as module names": house.participles(trees),
         **house.word_uses(trees),

@@ -22,7 +22,7 @@ from deepval.cli.options import Json, Seed, Workers
 from deepval.cli.terminal import say
 from deepval.datasets import Dataset
 from deepval.datasets.logs.log import Log
-from deepval.datasets.logs.states import perception_at, replay_from
+from deepval.datasets.logs.replay import perception_at, replay_from
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of, file_digest
 from deepval.files.writing import check_writable
