@@ -23,7 +23,7 @@ from deepval.paper.finding_outcomes import MADE_UP
 from deepval.paper.findings import findings
 from deepval.paper.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
 from deepval.paper.plan_outcomes import PlanFollowed, PlannedRow
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.report.text_tables import Table, interval, lines_of, number, percent
 from renew_results import filled
 
 MAIN = "kitti"

@@ -13,8 +13,7 @@ from deepval.cells.spec import ROLES, CellSpec
 from deepval.cells.spec import units_of as units_in_role
 from deepval.cli import options
 from deepval.cli.analysis_options import Cells, Charges, ReadAgain, Shown
-from deepval.cli.arguments import OptionGroup, limits
-from deepval.cli.commands import LOOK, lazy_group
+from deepval.cli.commands import LOOK, OptionGroup, lazy_group, limits
 from deepval.cli.options import DrawOptions, Workers
 from deepval.cli.terminal import watch
 from deepval.errors import InputError
@@ -168,7 +167,7 @@ class Request:
 
     def stored_scores(self) -> dict[str, Any]:
         """Scores in the folders of the cells, where they were asked for."""
-        from deepval.cells.evaluation_data import EvaluationData
+        from deepval.cells.judgement import EvaluationData
 
         if not self.with_scores:
             return {}
@@ -196,8 +195,7 @@ class Request:
 
     def judged(self) -> dict[str, Result]:
         """Saved results, and cells judged by the scores in their folders."""
-        from deepval.cells.evaluation_data import read_evaluation_data
-        from deepval.cells.judgement import judge, shared_seeds
+        from deepval.cells.judgement import judge, read_evaluation_data, shared_seeds
 
         assert self.drawn is not None
         results, seeds = dict(self.saved), shared_seeds(self.cells, self.drawn.seed)
@@ -231,7 +229,7 @@ class Request:
 
     def knowing(self) -> set[str]:
         """Names of the diagnostics among the scores in the folders of the cells."""
-        from deepval.cells.evaluation_data import read_evaluation_data
+        from deepval.cells.judgement import read_evaluation_data
 
         scores = [
             item for cell in self.cells.values() for item in read_evaluation_data(cell.folder).scores({}).values()
@@ -417,7 +415,7 @@ def _run(
 
 
 def _rows(request: Request, settings: dict[str, Any], workers: Workers | None) -> list[Any]:
-    from deepval.cells.evaluation_data import note
+    from deepval.cells.judgement import note
 
     declared = request.declared
     parts = {argument: PARTS[part].supply(request) for argument, part in declared.takes.items() if part in PARTS}

@@ -174,6 +174,8 @@ def toml_content(data: bytes, source: Path | str) -> dict[str, Any]:
         raise InputError(f"{source}: must be a TOML file; {reason(error)}.") from error
 
 
+ALLOCATORS, SCORES = "allocators", "scores"
+"""Folders in a cell's folder: allocators fitted on it, and scores of its inputs."""
 MANIFEST = "manifest.json"
 TOP = frozenset({"values.parquet", "terms.parquet", "evidence.parquet", "frames.json", "split.json", "costs.toml"})
 """Names reserved for a cell's own files in its folder."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_
 
 from deepval.cells.folder import BuiltCell
 from deepval.report.charts import Chart
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 
 if TYPE_CHECKING:
     from deepval.cells.label_fits import Label

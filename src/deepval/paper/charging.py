@@ -8,10 +8,9 @@ from typing import Any, Literal
 from deepval.allocators import RECIPES
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
-from deepval.cells.evaluation_data import read_evaluation_data
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import case_of, judge, shared_seeds
+from deepval.cells.judgement import case_of, judge, read_evaluation_data, shared_seeds
 from deepval.errors import InputError, InputWarning
 from deepval.judging.budgets import LEVELS, Accounting, Budget, Measured, Selection, conventions, measured
 from deepval.paper.analyses.streams import CONTROL, control_scores

@@ -13,7 +13,7 @@ from deepval.paper.plan_outcomes import PlanFollowed
 from deepval.paper.published_figures import SOURCE, Agreement, Beside, Records, laid_beside
 from deepval.paper.run import Run
 from deepval.report.study import Part, Passage, Study, as_html, as_markdown, nonempty, with_subject
-from deepval.report.table import MISSING, Table, interval, lines_of, number
+from deepval.report.text_tables import MISSING, Table, interval, lines_of, number
 from deepval.version import __version__
 
 LEADS = {

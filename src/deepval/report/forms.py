@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deepval.files.canonical import sha256
-from deepval.report.result_tables import result_tables
-from deepval.report.sentences import headline
-from deepval.report.table import Table, TableCell
+from deepval.report.result_tables import headline, result_tables
+from deepval.report.text_tables import Table, TableCell
 from deepval.results import Result, Row
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
