@@ -21,7 +21,7 @@ from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.idm import Idm, IdmTrajectory
 from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState, Situation
-from deepval.planners.pdm_closed import JudgedProposals, PdmClosed, PdmTrajectory
+from deepval.planners.pdm_closed import PdmClosed, PdmTrajectory, Proposals, proposals_of
 from deepval.planners.tracking import HEADING
 from deepval.world.scene import LaneMap
 
@@ -128,7 +128,7 @@ class Reference:
             "lead": float(np.abs(leads - np.stack([plan.lead_m, plan.lead_mps], axis=1)).max()),
         }
 
-    def pdm(self, run: Run, plan: PdmTrajectory, judged: JudgedProposals) -> dict[str, Any]:
+    def pdm(self, run: Run, plan: PdmTrajectory, judged: Proposals) -> dict[str, Any]:
         """One run of PDM-Closed."""
         (theirs,) = self.summary.of(run, "chosen", "emergency_brake", "score_margin")
         key = f"{run[0]}_{run[1]:02d}/sim"
@@ -163,13 +163,13 @@ def compared(reference: Path, scenes: Path, *, every: int = 1) -> dict[str, dict
     found: dict[str, dict[str, list[dict[str, Any]]]] = {"idm": defaultdict(list), "pdm": defaultdict(list)}
     for state in states(reference, scenes, every=every):
         observations = list(state.branches.values())
-        judged = pdm.judged(state.situation, observations)
+        judged = proposals_of(pdm, state.situation, observations)
         plans = zip(idm.plans(state.situation, observations), judged, state.branches, strict=True)
         for followed, proposed, branch in plans:
             run = (state.scene, state.keyframe, branch)
             assert isinstance(followed, IdmTrajectory)
             found["idm"][branch].append(told.idm(run, followed))
-            found["pdm"][branch].append(told.pdm(run, pdm.taken(state.situation.ego, proposed), proposed))
+            found["pdm"][branch].append(told.pdm(run, pdm.choose(state.situation.ego, proposed), proposed))
     return found
 
 

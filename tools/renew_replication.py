@@ -23,7 +23,7 @@ from deepval.paper.finding_outcomes import MADE_UP
 from deepval.paper.findings import findings
 from deepval.paper.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
 from deepval.paper.plan_outcomes import PlanFollowed, PlannedRow
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.report.text_tables import Table, interval, lines_of, number, percent
 from renew_results import filled
 
 MAIN = "kitti"
@@ -78,7 +78,9 @@ def tables(reports: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
 
 def planned_table(told: Mapping[str, Any]) -> Table:
     """What became of the plan that a run followed."""
-    rows = [PlannedRow(**{**row, "made": row["made"] and PooledComparison(**row["made"])}) for row in told["rows"]]
+    rows = [
+        PlannedRow(**{**row, "made": row["made"] and PooledComparison.of_columns(row["made"])}) for row in told["rows"]
+    ]
     return plan_outcomes.table(PlanFollowed(**{**told, "rows": tuple(rows)}))
 
 

@@ -8,13 +8,13 @@ import pytest
 
 import deepval
 from commands import call
-from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.judgement import openings
 from deepval.cells.spec import Split
 from deepval.errors import InputError
 from deepval.paper.analyses import out_of_fold
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from small_cells import build_cells
 from worlds import quietly
 

@@ -9,8 +9,7 @@ from functools import partial
 import pytest
 
 from deepval.engines import driver, engine
-from deepval.engines.crew import Crew, Done, Worker
-from deepval.engines.driver import Engine
+from deepval.engines.driver import Crew, Done, Engine, Worker
 from deepval.errors import InputError, InputWarning
 from engine_work import always_killed, filled_mb, killed_once, refused, square
 

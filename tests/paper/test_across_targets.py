@@ -17,7 +17,7 @@ from deepval.paper.analyses.targets import across_targets
 from deepval.paper.analysis import analysis
 from deepval.planners.neural.masks import masks_bytes, npz_bytes
 from deepval.systems.learned import learned_planners
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from driving import Lidar
 from learned_worlds import AHEAD, FRAMES, Roads, fan, small_weights
 

@@ -12,8 +12,8 @@ import pytest
 
 from commands import call
 from deepval.allocators.row_allocator import RowRecipe
-from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on
+from deepval.cells.judgement import openings
 from deepval.cells.sources import SearchFolders, read_specification
 from deepval.errors import InputError
 from deepval.files.canonical import sha256

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from shapely import LineString, Polygon
 
+from deepval.datasets.logs.replay import perception_at, replay_from
 from deepval.datasets.logs.scenarionet import ScenarioNet
-from deepval.datasets.logs.states import perception_at, replay_from
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE, ground_corners_m
 from deepval.planners import closed_loop

@@ -15,7 +15,7 @@ from deepval.geometry.vehicle import ZOE
 from deepval.planners import routes
 from deepval.planners.idm import Idm, Lead
 from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, EgoState
-from deepval.planners.pdm_closed import PdmClosed, braking_mps
+from deepval.planners.pdm_closed import PdmClosed, braking_mps, proposals_of
 from deepval.planners.roads import LanePath, Rectangles, directions, rectangles_overlap, roads_of
 from project import ROOT, SUPPORT
 from reference import planners as slow
@@ -29,7 +29,7 @@ NOBODY = others()
 
 
 def one(planner, here, agents):
-    return planner.judged(here, [agents])[0]
+    return proposals_of(planner, here, [agents])[0]
 
 
 # Twins

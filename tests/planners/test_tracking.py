@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy.signal import savgol_filter
 
 from deepval.geometry.vehicle import ZOE
-from deepval.planners.comfort import comfortable
+from deepval.planners.scoring import comfortable
 from deepval.planners.tracking import AX, AY, HEADING, STEER, STEER_RATE, VX, next_state, reference, simulate
 from reference import tracking as slow
 from shared import shared_data

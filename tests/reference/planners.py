@@ -12,9 +12,9 @@ from shapely.affinity import translate
 from shapely.geometry import LineString, Point, Polygon
 
 from deepval.planners import routes
-from deepval.planners.comfort import comfortable
 from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE
 from deepval.planners.roads import roads_of
+from deepval.planners.scoring import comfortable
 from reference import tracking
 
 

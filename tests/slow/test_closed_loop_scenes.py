@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from deepval.datasets.logs.replay import replay_from
 from deepval.datasets.logs.scenarionet import ScenarioNet
-from deepval.datasets.logs.states import replay_from
 from deepval.planners.closed_loop import drive
 from deepval.planners.idm import Idm
 from deepval.planners.pdm_closed import PdmClosed

@@ -11,7 +11,7 @@ from deepval.cells.build import built
 from deepval.cells.spec import specs
 from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.datasets import open_dataset
-from deepval.systems.logged_losses import pose_terms
+from deepval.systems.driving import pose_terms
 from deepval.systems.outcomes import branches, unit_outcomes
 from shared import shared_data
 

@@ -8,7 +8,7 @@ import numpy as np
 from deepval.datasets import Dataset
 from deepval.geometry.vehicle import ZOE, ground_corners_m
 from deepval.planners.observation import Planner, Trajectory
-from deepval.systems.logged_losses import AHEAD_S
+from deepval.systems.driving import AHEAD_S
 from deepval.world.objects import Objects
 from deepval.world.scene import Lane, LaneMap
 from deepval.world.truth import Future

@@ -23,8 +23,7 @@ from deepval.planners.observation import (
     to_world_m,
 )
 from deepval.planners.pdm_closed import PdmClosed
-from deepval.systems.driving import Driving
-from deepval.systems.logged_losses import AHEAD_S, pose_terms
+from deepval.systems.driving import AHEAD_S, Driving, pose_terms
 from deepval.systems.outcomes import branches, outcomes, recombined, viability
 from deepval.systems.system import constants, settable, with_constants
 from driving import Lidar, known, scene

@@ -11,7 +11,7 @@ from deepval.perception.modes import built_in_mode
 from deepval.perception.placing import PLACINGS
 from deepval.planners.observation import to_ego_m
 from deepval.systems import SYSTEMS
-from deepval.systems.logged_losses import AHEAD_S, pose_terms
+from deepval.systems.driving import AHEAD_S, pose_terms
 from deepval.systems.outcomes import branches, unit_outcomes, viability
 from shared import shared_data
 

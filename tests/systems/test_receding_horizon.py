@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
-from deepval.systems.paths import travelled_m
 from deepval.systems.receding_horizon import RecedingHorizon, reachable, worst_clearances_m
-from deepval.systems.system import previous_plans
+from deepval.systems.system import previous_plans, travelled_m
 from deepval.tables.terms import weighted_loss
 from driving import Ego, acted, lost, mirrored, objects, random_objects
 from reference import receding_horizon as slow

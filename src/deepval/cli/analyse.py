@@ -13,8 +13,7 @@ from deepval.cells.judgement import shared_seeds
 from deepval.cells.spec import ROLES
 from deepval.cli import options
 from deepval.cli.analysis_options import Cells, Charges, ReadAgain, Shown
-from deepval.cli.arguments import OptionGroup, limits
-from deepval.cli.commands import LOOK, lazy_group
+from deepval.cli.commands import LOOK, OptionGroup, lazy_group, limits
 from deepval.cli.options import DrawOptions, Workers
 from deepval.cli.terminal import watch
 from deepval.errors import InputError

@@ -12,7 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
 from deepval.cells.spec import CellSpec
 from deepval.cli import options
-from deepval.cli.arguments import OptionGroup
+from deepval.cli.commands import OptionGroup
 from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
@@ -22,7 +22,7 @@ from deepval.paper.analysis import Analysis
 from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 from deepval.results import KINDS, MEASURED, Result
 from deepval.tables.costs import Costs
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Literal
 
-from deepval.engines.crew import Crew
-from deepval.engines.driver import Engine, Map
+from deepval.engines.driver import Crew, Engine, Map
 from deepval.engines.local import LocalCrew, check_memory
 from deepval.engines.on_ray import RayCrew
 from deepval.errors import InputError

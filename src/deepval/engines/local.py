@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from deepval.engines.crew import Crew, Done, LostWorker, Worker
+from deepval.engines.driver import Crew, Done, LostWorker, Worker
 from deepval.errors import InputError
 from deepval.files import reading
 

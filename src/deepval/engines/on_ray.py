@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from deepval.engines.crew import Crew, Done, LostWorker, Worker
+from deepval.engines.driver import Crew, Done, LostWorker, Worker
 from deepval.engines.local import bound_memory, outcome
 from deepval.errors import InputError, library, reason
 

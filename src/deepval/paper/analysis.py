@@ -17,7 +17,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.budgets import Selection
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 
 if TYPE_CHECKING:
     from deepval.cells.label_fits import Label

@@ -16,10 +16,9 @@ from typing import Any, Literal
 from deepval.allocators import RECIPES, recipe_named
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
-from deepval.cells.evaluation_data import EvaluationData
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import case_of, judge
+from deepval.cells.judgement import EvaluationData, case_of, judge
 from deepval.cells.label_fits import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, scored_on_labels
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputError, InputWarning

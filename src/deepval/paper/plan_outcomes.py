@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from deepval.cells.evaluation_data import openings
+from deepval.cells.judgement import openings
 from deepval.errors import InputError, InputWarning
 from deepval.judging.comparison import Basis, parsed
 from deepval.judging.over_cells import PooledComparison, compared_over, together
 from deepval.paper.parts import CellAtHand
 from deepval.protocol.plans import DIRECTIONS, Planned, registered
-from deepval.report.table import Table, interval, lines_of, percent
+from deepval.report.text_tables import Table, interval, lines_of, percent
 from deepval.results import BudgetKey
 
 CAUSAL = "causal"

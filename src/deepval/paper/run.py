@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deepval.cells.evaluation_data import note
 from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.judgement import note
 from deepval.cells.sources import BuildGroup, located, needs_files
 from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import cache_units

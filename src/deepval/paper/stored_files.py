@@ -28,7 +28,7 @@ from deepval.files import reading
 from deepval.files.canonical import json_canonical, json_content, plain, sha256
 from deepval.files.writing import npz_arrays
 from deepval.protocol.store import code_digest, store_result
-from deepval.results import Result
+from deepval.results import Record, Result
 from deepval.results.result import samples_path
 
 CODE = "deepval.cells.fitting"
@@ -117,6 +117,8 @@ def _typed(form: Any, content: Any) -> Any:
     if origin in (Union, types.UnionType):
         forms = [part for part in parts if part is not types.NoneType]
         return None if content is None else _typed(forms[0], content) if len(forms) == 1 else content
+    if isinstance(form, type) and issubclass(form, Record):
+        return form.of_columns({name: _typed(of.form, content[name]) for name, of in form.columns().items()})
     if isinstance(form, type) and is_dataclass(form):
         forms = get_type_hints(form)
         return form(**{item.name: _typed(forms[item.name], content[item.name]) for item in fields(form) if item.init})

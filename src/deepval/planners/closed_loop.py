@@ -14,9 +14,9 @@ from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.geometry.vehicle import Vehicle, clearance_m, ground_corners_m
 from deepval.planners import tracking
-from deepval.planners.comfort import SAMPLES, comfortable
 from deepval.planners.observation import STATIC, Agents, EgoState, Planner, Situation, Trajectory
 from deepval.planners.roads import Rectangles, directions, rectangles_overlap
+from deepval.planners.scoring import SAMPLES, comfortable
 from deepval.planners.tracking import AX, HEADING, STEER, STEP_S, VX, Reference
 from deepval.world.scene import LaneMap
 

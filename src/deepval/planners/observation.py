@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -175,6 +176,9 @@ class Planner(ABC):
     A session, which plans one drive step by step, may have state: `session` creates a new one for every drive.
     """
 
+    has_proposals: ClassVar[bool] = False
+    """Whether the planner chooses among proposals, which `proposal_scores` scores."""
+
     @abstractmethod
     def plan(self, situation: Situation, agents: Agents) -> Trajectory:
         """The plan for the observed agents."""
@@ -182,6 +186,10 @@ class Planner(ABC):
     def plans(self, situation: Situation, branches: Sequence[Agents]) -> list[Trajectory]:
         """Plans for several observations of one situation, independent of each other."""
         return [self.plan(situation, agents) for agents in branches]
+
+    def proposal_scores(self, situation: Situation, branches: Sequence[Agents]) -> list[Float[np.ndarray, "prop"]]:
+        """The score of each proposal, observation by observation; only for planners with proposals."""
+        raise NotImplementedError
 
     def session(self) -> "Planner":
         """A planner for one drive, which may reuse the path of its first plan; by default the planner itself."""

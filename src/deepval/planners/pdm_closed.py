@@ -6,11 +6,11 @@ own code. See docs/definitions.md, PDM-Closed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.planners.comfort import comfortable
 from deepval.planners.observation import Agents, EgoState, Planner, Situation, Trajectory, observe
 from deepval.planners.proposals import Course, Driver, DriverModel, ProposalMotion, guide
 from deepval.planners.roads import LanePath, ground_around, roads_of
@@ -63,35 +63,37 @@ class PdmClosed(Planner):
     brake_within_s: float = 2.0
     brake_up_to_mps: float = 5.0
 
+    has_proposals: ClassVar[bool] = True
+
     def plan(self, situation: Situation, agents: Agents) -> PdmTrajectory:
         """The best proposal's own path for 8 s, not its simulated states; or the brake."""
-        return self.taken(situation.ego, self.judged(situation, [agents])[0])
+        return self.choose(situation.ego, proposals_of(self, situation, [agents])[0])
 
     def plans(self, situation: Situation, branches: Sequence[Agents]) -> list[Trajectory]:
         """The plans of several observations, which share map, paths and the simulation of equal proposals."""
-        return [self.taken(situation.ego, judged) for judged in self.judged(situation, branches)]
+        return [self.choose(situation.ego, proposals) for proposals in proposals_of(self, situation, branches)]
 
-    def judged(self, situation: Situation, branches: Sequence[Agents]) -> "list[JudgedProposals]":
-        """All proposals of each observation with their simulation and scores."""
-        return judge_branches(self, situation, branches)
+    def proposal_scores(self, situation: Situation, branches: Sequence[Agents]) -> list[Float[np.ndarray, "prop"]]:
+        """The scores of the 15 proposals, observation by observation."""
+        return [proposals.scores.score for proposals in proposals_of(self, situation, branches)]
 
     def session(self) -> Planner:
         """A session whose first plan fixes the paths; it ignores an agent from the first overlap on."""
         return PdmSession(self)
 
-    def taken(self, ego: EgoState, judged: "JudgedProposals") -> PdmTrajectory:
+    def choose(self, ego: EgoState, proposals: "Proposals") -> PdmTrajectory:
         """The plan: the first proposal of the highest score, or the brake."""
-        best = int(np.argmax(judged.scores.score))
+        best = int(np.argmax(proposals.scores.score))
         times_s = STEP_S * np.arange(STEPS + 1)
         # As published: above the speed limit of the brake the best proposal is driven even into a collision.
-        soon = judged.scores.collision_s[best] <= self.brake_within_s
+        soon = proposals.scores.collision_s[best] <= self.brake_within_s
         if brake := bool(soon and ego.speed_mps <= self.brake_up_to_mps):
             signed_mps = braking_mps(ego)
             ahead = np.array([np.cos(ego.pose[2]), np.sin(ego.pose[2]), 0.0])
             pose, speed_mps = ego.pose + signed_mps * times_s[:, None] * ahead, np.full(STEPS + 1, signed_mps)
         else:
-            pose, speed_mps = judged.unroll(best)
-        return PdmTrajectory(times_s, pose, speed_mps, judged.scores.score, best, brake)
+            pose, speed_mps = proposals.unroll(best)
+        return PdmTrajectory(times_s, pose, speed_mps, proposals.scores.score, best, brake)
 
 
 def braking_mps(ego: EgoState) -> float:
@@ -112,7 +114,7 @@ class PdmPaths:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedProposals:
+class Proposals:
     """All proposals of one observation: the driver model's motion on the paths, the simulated states, the scores."""
 
     driver: Driver
@@ -148,14 +150,14 @@ def lay_paths(planner: PdmClosed, situation: Situation) -> PdmPaths:
     return PdmPaths(route, middle, tuple(middle.beside(left_m) if left_m else middle for left_m in planner.left_m))
 
 
-def judge_branches(
+def proposals_of(
     planner: PdmClosed,
     situation: Situation,
     branches: Sequence[Agents],
     *,
     on: PdmPaths | None = None,
     collided: frozenset[str] = frozenset(),
-) -> list[JudgedProposals]:
+) -> list[Proposals]:
     """The proposals of every branch with their simulation and scores.
 
     Args:
@@ -197,9 +199,9 @@ def judge_branches(
     distinct, number = _distinct(path_states)
     states = simulate(distinct, state_of(ego), wheel_base_m=ego.vehicle.wheel_base_m)
     ground = ground_around(roads, ego.vehicle.centres_m(ego.pose), radius_m=planner.radius_m, route=set(lanes))
-    ridden = rides(states, ego.vehicle, ground=ground, comfortable=comfortable(states), centreline=on.middle)
+    ridden = rides(states, ego.vehicle, ground=ground, centreline=on.middle)
     return [
-        JudgedProposals(driver, motion, planned, states[chosen], score_proposals(ridden[chosen], driver.observation))
+        Proposals(driver, motion, planned, states[chosen], score_proposals(ridden[chosen], driver.observation))
         for driver, motion, planned, chosen in zip(drivers, motions, path_states, number, strict=True)
     ]
 
@@ -262,7 +264,7 @@ class PdmSession(Planner):
     def plan(self, situation: Situation, agents: Agents) -> PdmTrajectory:
         """The plan from the present state, along the paths of the first plan."""
         self.on = self.on or lay_paths(self.planner, situation)
-        (judged,) = judge_branches(self.planner, situation, [agents], on=self.on, collided=self.collided)
-        seen = judged.driver.observation
+        (proposals,) = proposals_of(self.planner, situation, [agents], on=self.on, collided=self.collided)
+        seen = proposals.driver.observation
         self.collided |= set(np.asarray(seen.id)[seen.collided].tolist())
-        return self.planner.taken(situation.ego, judged)
+        return self.planner.choose(situation.ego, proposals)

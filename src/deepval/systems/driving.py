@@ -4,29 +4,33 @@ Plan = (x, y, heading) of the rear axle in the ego frame of the frame and speed,
 Loss = 10 collision + 1.5 shortfall^2 ("safety") + 0.1 deviation ("scalar").
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from deepval.arrays import Bool, Float
+from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.vehicle import Vehicle, clearance_m
+from deepval.planners.neural.metrics import tip_of_utilities
 from deepval.planners.observation import Agents, Planner, Situation, Trajectory, agents_of, situation_at, to_ego_m
-from deepval.systems.logged_losses import AHEAD_S, judged_frames, places_of, pose_terms
-from deepval.systems.proposal_tips import proposal_tips
 from deepval.systems.system import System
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
-from deepval.world.truth import Truth
+from deepval.world.truth import Future, Truth
 
+AHEAD_S = np.arange(1, 9) * 0.5
+"""Times at which a plan is judged."""
+CLOSE_S = 1e-3
+"""Times that are nearer to each other than this are the same."""
 TRIED = 6
-"""Objects of which the decisive one is looked for: those that come nearest to the planned way."""
+"""Number of candidates for the decisive object: those that come nearest to the planned way."""
 SAME_M = 1e-6
 """Plans that differ by less are the same."""
 TRIVIAL = "constant_velocity_"
-"""What columns of evidence begin with that hold a term of the trivial predictor."""
+"""Prefix of the evidence columns that hold a term of the trivial predictor."""
 STANDING_MPS = 0.1
 STANDING_M = 0.5
 BENDING_RAD = np.radians(15)
@@ -35,7 +39,7 @@ BENDING_RAD = np.radians(15)
 
 @dataclass(frozen=True)
 class Driving(System):
-    """A planner and what its plans cost; with the weights as they are, the safety loss."""
+    """A planner and the loss of its plans; with the default weights, the safety loss."""
 
     planner: Planner
     margin_m: float = 1.0
@@ -55,23 +59,23 @@ class Driving(System):
         starts: Bool[np.ndarray, "time"] | None = None,
         previous: Float[np.ndarray, "time ahead 4"] | None = None,
     ) -> Float[np.ndarray, "time ahead 4"]:
-        """The plan in each frame; a planner keeps nothing, so no plan rests on the one before."""
+        """The plan in each frame; a planner has no state, so no plan depends on the one before."""
         return self.plan_branches({"": perceived}, scene, starts=starts)[""]
 
     def plan_branches(
         self, perceived: Mapping[str, Objects], scene: Scene, *, starts: Bool[np.ndarray, "time"] | None
     ) -> dict[str, Float[np.ndarray, "time ahead 4"]]:
-        """The plans of all modes, frame by frame together; modes that perceive the same are planned for once."""
+        """The plans of all modes, frame by frame together; modes that perceive the same share one plan."""
         plans = {mode: np.empty((len(scene), len(AHEAD_S), 4)) for mode in perceived}
         for t in range(len(scene)):
             situation = situation_at(scene, t)
             branches = [agents_of(objects.at(t), situation.ego.pose) for objects in perceived.values()]
             try:
-                found = self._plans(situation, branches)
+                frame_plans = self._plans(situation, branches)
             except InputError as error:
                 raise InputError(f"unit {scene.unit}, frame {scene.frame_ids[t]}: {error}") from error
-            for made, plan in zip(plans.values(), found, strict=True):
-                made[t] = plan
+            for mode_plans, plan in zip(plans.values(), frame_plans, strict=True):
+                mode_plans[t] = plan
         return plans
 
     def _plans(self, situation: Situation, branches: Sequence[Agents]) -> list[Float[np.ndarray, "ahead 4"]]:
@@ -79,7 +83,7 @@ class Driving(System):
         keys = [_key(agents) for agents in branches]
         distinct = dict(zip(keys, branches, strict=True))
         trajectories = self.planner.plans(situation, list(distinct.values()))
-        plans = {key: _plan(made, situation) for key, made in zip(distinct, trajectories, strict=True)}
+        plans = {key: _plan(trajectory, situation) for key, trajectory in zip(distinct, trajectories, strict=True)}
         return [plans[key] for key in keys]
 
     def judged(self, scene: Scene, truth: Truth) -> Bool[np.ndarray, "time"]:
@@ -117,8 +121,8 @@ class Driving(System):
     def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
         """Loss terms of constant velocity, and TIP of both modes where the planner scores proposals.
 
-        A cell's folder keeps no truth to judge a trivial predictor by. Terms are NaN where a frame is not judged, and
-        such a frame is no input.
+        They are stored because a cell's folder has no truth to judge a trivial predictor by. Terms are NaN in frames
+        that are not judged, which are no inputs.
         """
         (plans,) = self.trivial(scene).values()
         terms = self.terms(plans, scene, truth, previous=plans)
@@ -159,17 +163,130 @@ class Driving(System):
         empty road; objects keep their velocity. More are not tried: each costs a plan or two.
         """
         situation = situation_at(scene, 0)
-        agents, place = agents_of(objects, situation.ego.pose), np.arange(len(objects))
-        made, empty = self._plans(situation, [agents, agents.where(place < 0)])
-        if _same(made, empty):
+        agents, index = agents_of(objects, situation.ego.pose), np.arange(len(objects))
+        plan, empty = self._plans(situation, [agents, agents.where(index < 0)])
+        if _same(plan, empty):
             return None
-        near = np.argsort(_nearness_m(objects, [made, empty], _vehicle(scene)), kind="stable")[:TRIED]
-        without = self._plans(situation, [agents.where(place != i) for i in near])
-        needed = [int(i) for i, plan in zip(near, without, strict=True) if not _same(plan, made)]
+        near = np.argsort(_nearness_m(objects, [plan, empty], _vehicle(scene)), kind="stable")[:TRIED]
+        without = self._plans(situation, [agents.where(index != i) for i in near])
+        needed = [int(i) for i, other in zip(near, without, strict=True) if not _same(other, plan)]
         if needed:
             return needed[0]
-        alone = self._plans(situation, [agents.where(place == i) for i in near])
-        return next((int(i) for i, plan in zip(near, alone, strict=True) if _same(plan, made)), None)
+        alone = self._plans(situation, [agents.where(index == i) for i in near])
+        return next((int(i) for i, other in zip(near, alone, strict=True) if _same(other, plan)), None)
+
+
+def logged_future(truth: Truth) -> Future:
+    """The future of a unit, of the vehicle and of the others; an error where it was not logged."""
+    future = truth.future
+    if future is None or not future.objects:
+        lacks = "no logged future" if future is None else "no logged future of the others"
+        raise InputError(
+            f"unit {truth.unit}: a plan is judged against what was logged afterwards; this unit has {lacks}: "
+            "take a data set of logged drives, or another downstream system."
+        )
+    return future
+
+
+def time_indices(
+    needed_s: Float[np.ndarray, "needed"], times_s: Float[np.ndarray, "time"]
+) -> Int[np.ndarray, "needed"]:
+    """The index of each needed time in a list of times, which must contain them all."""
+    apart_s = np.abs(times_s[None, :] - needed_s[:, None])
+    lacking = needed_s[~(apart_s < CLOSE_S).any(axis=1)]
+    if len(lacking):
+        raise InputError(
+            f"times ahead must include {', '.join(f'{t:g}' for t in needed_s)} s; {lacking[0]:g} s is not there."
+        )
+    return apart_s.argmin(axis=1)
+
+
+def judged_frames(truth: Truth) -> Bool[np.ndarray, "time"]:
+    """Frames whose future was logged at all the times at which a plan is judged."""
+    future = logged_future(truth)
+    return np.asarray(future.valid[:, time_indices(AHEAD_S, future.times_s)].all(axis=1))
+
+
+def pose_terms(
+    pose: Float[np.ndarray, "time ahead 3"],
+    truth: Truth,
+    *,
+    vehicle: Vehicle,
+    margin_m: float = 1.0,
+    most_m: float = 2.0,
+) -> dict[str, Float[np.ndarray, "time"]]:
+    """Loss terms of planned poses of the rear axle, in the ego frame of each frame; NaN where nothing was logged.
+
+    Args:
+        pose: (x, y, heading) at the times of `AHEAD_S`.
+        truth: The unit's truth.
+        vehicle: The ego vehicle.
+        margin_m: Clearance from which on there is no shortfall.
+        most_m: Upper bound of a shortfall.
+    """
+    future = logged_future(truth)
+    indices = time_indices(AHEAD_S, future.times_s)
+    logged = judged_frames(truth)
+    worst_m = worst_clearances_m(pose, future, vehicle=vehicle)
+    apart_m = np.linalg.norm(vehicle.centres_m(pose) - vehicle.centres_m(future.pose[:, indices]), axis=-1)
+    terms = {
+        "collision": (worst_m < 0).astype(float),
+        "shortfall": np.clip(margin_m - worst_m, 0.0, most_m) ** 2,
+        "deviation": apart_m.mean(axis=1),
+    }
+    return {name: np.where(logged, term, np.nan) for name, term in terms.items()}
+
+
+def worst_clearances_m(
+    pose: Float[np.ndarray, "time ahead 3"], future: Future, *, vehicle: Vehicle
+) -> Float[np.ndarray, "time"]:
+    """The smallest clearance of planned poses to any logged other, +inf where there is none.
+
+    An object that overlaps the logged ego vehicle at that time is left out: that contact is a fault of the log.
+    """
+    worst_m = np.full(len(pose), np.inf)
+    for ahead, index in enumerate(time_indices(AHEAD_S, future.times_s)):
+        others = future.objects[index]
+        others = others.where(future.valid[others.frame, index])
+        planned = vehicle.corners_m(pose[:, ahead])[others.frame]
+        driven = vehicle.corners_m(future.pose[:, index])[others.frame]
+        apart_m = clearance_m(planned, others.corners_m)
+        apart_m[clearance_m(driven, others.corners_m) < 0] = np.inf
+        np.minimum.at(worst_m, others.frame, apart_m)
+    return worst_m
+
+
+Request = tuple[Planner, Scene, tuple[Objects, ...]]
+_RECENT: deque[tuple[Request, dict[str, np.ndarray]]] = deque(maxlen=2)
+"""The last requests and their columns: systems that differ only in the weights of their loss need the same columns."""
+
+
+def proposal_tips(
+    planner: Planner, ends: Mapping[str, Objects], scene: Scene, truth: Truth
+) -> dict[str, Float[np.ndarray, "time"]]:
+    """TIP of the cheap and the full mode where the planner scores proposals, NaN in frames that are not judged.
+
+    Docs/definitions.md, PKL and TIP: the four-term formula over a planner's candidates, here its proposals' scores.
+    """
+    if not planner.has_proposals:
+        return {}
+    request = (planner, scene, (truth.objects, *ends.values()))
+    for (one, of_scene, objects), columns in _RECENT:
+        if one == planner and of_scene is scene and _identical(objects, request[2]):
+            return columns
+    columns = {f"{end}_TIP": np.full(len(scene), np.nan) for end in ends}
+    for frame in np.flatnonzero(judged_frames(truth)):
+        situation = situation_at(scene, int(frame))
+        branches = [agents_of(objects.at(int(frame)), situation.ego.pose) for objects in request[2]]
+        reference, *perceived = planner.proposal_scores(situation, branches)
+        for column, scores in zip(columns.values(), perceived, strict=True):
+            column[frame] = tip_of_utilities(reference, scores)
+    _RECENT.append((request, columns))
+    return columns
+
+
+def _identical(one: tuple[Objects, ...], other: tuple[Objects, ...]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 def _vehicle(scene: Scene) -> Vehicle:
@@ -178,12 +295,12 @@ def _vehicle(scene: Scene) -> Vehicle:
     return scene.vehicle
 
 
-def _plan(made: Trajectory, situation: Situation) -> Float[np.ndarray, "ahead 4"]:
+def _plan(trajectory: Trajectory, situation: Situation) -> Float[np.ndarray, "ahead 4"]:
     """A trajectory in the world as a plan in the ego frame, at the planner's own knots."""
-    knots, ego = places_of(AHEAD_S, made.times_s), situation.ego.pose
-    turn = made.pose[knots, 2] - ego[2]
+    knots, ego = time_indices(AHEAD_S, trajectory.times_s), situation.ego.pose
+    turn = trajectory.pose[knots, 2] - ego[2]
     heading = np.arctan2(np.sin(turn), np.cos(turn))
-    return np.column_stack([to_ego_m(made.pose[knots, :2], ego), heading, made.speed_mps[knots]])
+    return np.column_stack([to_ego_m(trajectory.pose[knots, :2], ego), heading, trajectory.speed_mps[knots]])
 
 
 def _key(agents: Agents) -> tuple[bytes, ...]:

@@ -12,8 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.systems.paths import FAR_M, sideways, smooth_path_m
-from deepval.systems.system import System
+from deepval.systems.system import FAR_M, System, sideways, smooth_path_m
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth

@@ -17,8 +17,7 @@ from deepval.errors import InputError
 from deepval.planners.neural.masks import AHEAD_S, PUBLISHED, TRAINED_HERE, UNVERIFIED, Origin
 from deepval.planners.neural.metrics import displacements_m, has_future, logged_path_m
 from deepval.planners.neural.planner import LoadedPlanner, PlannerFiles, loaded_planner, planner_files
-from deepval.systems.paths import sideways
-from deepval.systems.system import System
+from deepval.systems.system import System, sideways
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth

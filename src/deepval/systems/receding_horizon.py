@@ -15,8 +15,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.systems.paths import FAR_M, sideways, smooth_path_m, travelled_m
-from deepval.systems.system import System, first_only
+from deepval.systems.system import FAR_M, System, first_only, sideways, smooth_path_m, travelled_m
 from deepval.tables.terms import weighted_loss
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
