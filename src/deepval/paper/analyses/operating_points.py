@@ -14,8 +14,18 @@ from deepval.cells.unit import variant_tables
 from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analyses.thresholds import ALL, Counted, Ends, at_threshold, chosen, counted, ends_of, pairs, tuned
 from deepval.paper.analysis import LOCATED, Analysis, Option
-from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_columns, harm, judged
-from deepval.paper.row_columns import CellColumns, column, count, declared_table
+from deepval.paper.row_columns import (
+    CellColumns,
+    HarmColumns,
+    InputColumns,
+    Units,
+    cell_columns,
+    column,
+    count,
+    declared_table,
+    harm,
+    judged,
+)
 from deepval.perception.reported.score_thresholds import OperatingPoint
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number, percent

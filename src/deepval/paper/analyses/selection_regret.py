@@ -25,8 +25,7 @@ from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
 from deepval.judging.ties import inclusion
 from deepval.paper.analysis import Analysis, Option
-from deepval.paper.cell_figures import judged, loss_title
-from deepval.paper.row_columns import column, high, low
+from deepval.paper.row_columns import column, high, judged, loss_title, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares

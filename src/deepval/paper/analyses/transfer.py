@@ -12,8 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge
 from deepval.judging.budgets import LEVELS, Selection
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import sees_the_same
-from deepval.paper.row_columns import AllocatorName, column, declared_table, or_nothing, share
+from deepval.paper.row_columns import AllocatorName, column, declared_table, or_nothing, sees_the_same, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number
