@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 from deepval.cells.fitting import Scored, out_of_fold, recipes_for
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
-from deepval.cells.label_fits import GATES
 from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.budgets import LEVELS, Selection
+from deepval.paper.analyses.contrasts import GATES
 from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
 from deepval.paper.row_columns import AllocatorName, CellName, column, high, low
 from deepval.progress import Watch, unwatched
