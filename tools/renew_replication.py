@@ -78,7 +78,9 @@ def tables(reports: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
 
 def planned_table(told: Mapping[str, Any]) -> Table:
     """The outcomes of the plan of a run."""
-    rows = [PlannedRow(**{**row, "made": row["made"] and PooledComparison(**row["made"])}) for row in told["rows"]]
+    rows = [
+        PlannedRow(**{**row, "made": row["made"] and PooledComparison.of_columns(row["made"])}) for row in told["rows"]
+    ]
     return plan_outcomes.table(PlanFollowed(**{**told, "rows": tuple(rows)}))
 
 

@@ -50,8 +50,8 @@ LOST = features_of(
         "lost_age": "frames in a row in which it had been seen (at most 8), if several, the most; NaN if none",
         "steady_required": "a_req of used objects seen in at least 3 frames in a row",
         "sudden_required": "a_req of used objects seen in fewer",
-        "demanding_age": "frames in a row in which the object that requires a_req has been seen (at most 8), if several, "
-        "the most; NaN if a_req is 0",
+        "demanding_age": "frames in a row in which the object that requires a_req has been seen (at most 8), if "
+        "several, the most; NaN if a_req is 0",
     },
 )
 UNKNOWN = (nan,) * len(QUANTITIES)

@@ -98,7 +98,7 @@ def reproduce(
     from deepval.allocators import RECIPES
     from deepval.cells.judgement import openings
     from deepval.paper.analysis import ANALYSES
-    from deepval.paper.cell_parts import BOARD
+    from deepval.paper.parts import BOARD
     from deepval.paper.plan_outcomes import followed
     from deepval.paper.run import run
     from deepval.paper.study_report import FILES, write_report

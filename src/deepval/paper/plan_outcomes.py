@@ -4,16 +4,17 @@ Allocators are those of the run. Selection budgets are judged with allocators fr
 causal policies with what was fitted on training units alone; other budgets are no part of a run.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from deepval.cells.judgement import openings
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.judging.comparison import Basis, parsed
 from deepval.judging.over_cells import PooledComparison, compared_over, together
-from deepval.paper.cell_parts import CellAtHand
+from deepval.paper.parts import CellAtHand
 from deepval.protocol.plans import DIRECTIONS, Planned, registered
 from deepval.report.text_tables import Table, interval, lines_of, percent
 from deepval.results import BudgetKey
@@ -75,7 +76,9 @@ def followed(path: Path, cells: Sequence[CellAtHand]) -> PlanFollowed:
 
     @cache
     def held(ids: tuple[str, ...], part: str) -> dict[str, Basis]:
-        found = {cell: at_hand[cell].part(part) for cell in ids}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)  # the rows state what a command would warn of
+            found = {cell: at_hand[cell].part(part) for cell in ids}
         return together({cell: result for cell, result in found.items() if result is not None})
 
     def row(item: Planned, alpha: float) -> PlannedRow:
