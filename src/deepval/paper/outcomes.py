@@ -229,11 +229,11 @@ def _plan_notes(plan: PlanOutcome) -> Iterator[str]:
     before = [number for number in plan.opened_before.values() if number]
     blind = sum(number is None for number in plan.opened_before.values())
     yield (
-        f"When it was registered, test units of {len(before)} of its {len(plan.opened_before)} cells had been judged on"
-        f" as far as was told; {blind} cells were registered without their folders, so of them nobody knows."
+        f"At registration, the test units of {len(before)} of its {len(plan.opened_before)} cells had been judged; for"
+        f" {blind} cells this is not recorded, because their folders were not named."
     )
     if plan.opened:
         least, most = min(plan.opened.values()), max(plan.opened.values())
-        looks = f"{least}" if least == most else f"{least} to {most}"
-        yield f"By now {looks} looks at the test units of each cell are on record here."
+        times = f"{least}" if least == most else f"{least} to {most}"
+        yield f"By now, the test units of each cell have been judged {times} times, as recorded in their folders."
     yield from dict.fromkeys(f"{row.candidate}, {row.over}: {row.reason}." for row in plan.rows if row.reason)
