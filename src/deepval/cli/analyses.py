@@ -202,7 +202,7 @@ class Request:
         for name, cell in watch(list(self.cells.items()), "judging"):
             case = read_evaluation_data(cell.folder)
             scores = case.scores({})
-            budgets = options.budgets(case, scores)
+            budgets = options.Budgets().of(case, scores)
             results[name] = judge(
                 case,
                 scores,
