@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if hasattr(value, "__dataclass_fields__"):
-        return plain(asdict(value))
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, tuple | list | frozenset):
         return [plain(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value

@@ -30,6 +30,7 @@ from deepval.judging.over_cells import (
     Pooled,
     can_resample,
     mean_gained,
+    mean_if_all,
     mean_paired,
     pool_held,
     versus_random_bounds,
@@ -41,7 +42,7 @@ from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
 from deepval.protocol.tracks import TrackedCell
-from deepval.results import BudgetKey, BudgetRecord, Result
+from deepval.results import BudgetKey, BudgetRecord, Estimate, Result
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import on_part
 
@@ -50,7 +51,7 @@ LADDER_REFERENCES = ("oracle-ladder", "random-ladder")
 """References that are listed only where every cell has them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Standing(BudgetRecord):
     """One allocator's standing among those judged on the same cells under one budget.
 
@@ -88,12 +89,8 @@ class Standing(BudgetRecord):
     chance: str | None = None
     rank: int | None = None
     rank_hi: int | None = None
-    versus_random: float | None = None
-    versus_random_lo: float | None = None
-    versus_random_hi: float | None = None
-    ndg: float | None = None
-    ndg_lo: float | None = None
-    ndg_hi: float | None = None
+    versus_random: Estimate | None = None
+    ndg: Estimate | None = None
     gain_share: float | None = None
     benefit_share: float | None = None
     harm_share: float | None = None
@@ -165,11 +162,7 @@ def _allocator_standing(row: Pooled, members: Sequence[Judged], rank: tuple[int,
         rank=best,
         rank_hi=worst,
         versus_random=row.versus_random,
-        versus_random_lo=row.versus_random_lo,
-        versus_random_hi=row.versus_random_hi,
         ndg=row.ndg,
-        ndg_lo=row.ndg_lo,
-        ndg_hi=row.ndg_hi,
         verdict=row.verdict,
         reason=row.reason,
         **_shares(members),
@@ -183,8 +176,8 @@ def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged],
     bounds = versus_random_bounds(mean_paired(members, cells), cells)
     return replace(
         start,
-        **bounds.estimate(float(np.mean([member.paired[0] for member in members]))).columns("versus_random"),
-        ndg=_mean([member.row.ndg for member in members]),
+        versus_random=bounds.estimate(float(np.mean([member.paired[0] for member in members]))),
+        ndg=Estimate.of(mean_if_all([member.row.ndg for member in members])),
         **_shares(members),
     )
 
@@ -198,16 +191,10 @@ def _shares(members: Sequence[Judged]) -> dict[str, Any]:
         return None if part is None or loss is None or not loss > 0 else part / loss
 
     return {
-        "gain_share": _mean([row.gain_share for row in rows]),
-        "benefit_share": _mean([share(m.row.benefit, m) for m in members]),
-        "harm_share": _mean([share(m.row.harm, m) for m in members]),
+        "gain_share": mean_if_all([row.gain_share for row in rows]),
+        "benefit_share": mean_if_all([share(m.row.benefit, m) for m in members]),
+        "harm_share": mean_if_all([share(m.row.harm, m) for m in members]),
     }
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean; None where a value is undefined."""
-    numbers = [value for value in values if value is not None]
-    return float(np.mean(numbers)) if len(numbers) == len(values) else None
 
 
 def _sort_key(row: Standing) -> tuple[float, float, float, str]:

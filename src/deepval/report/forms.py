@@ -23,7 +23,7 @@ def result_csv(result: Result) -> str:
     """The rows as CSV text."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(Row.__dataclass_fields__)
+    writer.writerow(Row.columns())
     for row in (*result.rows, *result.slices):
         writer.writerow([_csv_cell(value) for value in row.values()])
     return out.getvalue()
