@@ -25,8 +25,8 @@ from deepval.allocators import RECIPES, Learned
 from deepval.allocators.models import Linear, Network, Quantile, Trees, trees
 from deepval.allocators.models.model import one_thread
 from deepval.allocators.models.trees import informative_columns
-from deepval.allocators.onnx_graph import onnx_of
-from deepval.allocators.onnx_writer import ROW
+from deepval.allocators.onnx_graph import ROW
+from deepval.allocators.row_allocator import onnx_of
 from deepval.cells import folder, sources
 from deepval.cells.build import cells
 from deepval.cells.fitting import fit_on

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator_worlds import LEARNED, ladder_cell, learned
-from deepval.allocators import onnx_graph
+from deepval.allocators import row_allocator
 from deepval.allocators import row_allocator as serving
 from deepval.allocators.models import Trees
 from deepval.allocators.models.model import linked, linked_one
-from deepval.allocators.onnx_graph import exported, onnx_of
+from deepval.allocators.row_allocator import exported, onnx_of
 from deepval.cells.fitting import rows_on
 from deepval.errors import InputError
 from deepval.perception.running.onnx_model import open_session
@@ -76,7 +76,7 @@ def test_trees_go_the_way_of_the_obvious_walk_also_on_thresholds_and_gaps(depth)
 def test_a_graph_that_scores_otherwise_is_not_handed_out(monkeypatch):
     made = learned("gate-ridge")
     other = replace(made, heads=(replace(made.heads[0], intercept=made.heads[0].intercept + 1e-6),))
-    monkeypatch.setattr(onnx_graph, "onnx_of", lambda _: onnx_of(other))
+    monkeypatch.setattr(row_allocator, "onnx_of", lambda _: onnx_of(other))
     with pytest.raises(InputError, match=r"differs by 1e-06 on one of"):
         exported(made, rows_on(ladder_cell(), made))
 

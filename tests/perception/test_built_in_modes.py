@@ -19,8 +19,8 @@ from deepval.geometry.boxes import frame_pairs, iou
 from deepval.paper.cell_figures import count_matched_point, count_matched_specs
 from deepval.perception.modes import EveryReference, Nothing, Profiled, built_in_mode, seen_by_camera, seen_through
 from deepval.perception.placing import Tracks
+from deepval.perception.profile import Conditions, logit, read_profile
 from deepval.perception.reported.score_thresholds import GRID, count_matching_point
-from deepval.perception.simulated.profile import Conditions, logit, read_profile
 from driving import camera, detections, scene, truth
 from kitti_files import write_kitti
 from observed_recall import observed_tracks

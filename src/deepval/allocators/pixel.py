@@ -16,7 +16,7 @@ import numpy as np
 
 from deepval.allocators.allocator import FittedAllocator, Training
 from deepval.allocators.models.model import linked
-from deepval.allocators.onnx_writer import graph, model, node, shaped
+from deepval.allocators.onnx_graph import graph, model, node, shaped
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError, library
 from deepval.features import Glance, Sight

@@ -123,7 +123,7 @@ def perceive(
 
 def _pictures(images: Path | None, files: DataFiles) -> "Path | dict[str, list[tuple[int, Path]]]":
     """A folder of images, or the pictures of a data set by unit."""
-    from deepval.perception.running.image_units import units_of_scenes
+    from deepval.perception.running.perceive import units_of_scenes
 
     if files.dataset is None and images is not None and files.root is None and files.units is None:
         return images

@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from deepval.allocators import RECIPES, FittedAllocator, Learned, PixelRouter, read_allocator, recipe_named
-from deepval.allocators.onnx_graph import exported
+from deepval.allocators.row_allocator import exported
 from deepval.cells import fitting
 from deepval.cells.evaluation_data import SCORES
 from deepval.cells.fitting import allocator_named, called

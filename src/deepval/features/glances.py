@@ -25,9 +25,8 @@ from deepval.features.views import CheapMode, Frame, Past, Remembered, View, fra
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import CLASSES, HEIGHT_M, NUSCENES_CLASSES, SUPER_CLASS
 from deepval.geometry.lift import LiftSettings
-from deepval.geometry.motion import BrakingSettings
 from deepval.geometry.vehicle import Vehicle
-from deepval.world.objects import Objects
+from deepval.world.objects import BrakingSettings, Objects
 
 BRAKING = BrakingSettings()
 """The rule of docs/definitions.md, Braking controller."""

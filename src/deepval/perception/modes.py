@@ -21,11 +21,11 @@ from deepval.files.canonical import digest_of, file_digest, folder_digests, plai
 from deepval.geometry.boxes import proper
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import HEIGHT_M, NUSCENES_CLASSES, lookup, super_class
+from deepval.perception.profile import Conditions, Profile, read_profile
 from deepval.perception.reported.detection_files import is_cache, open_detections
 from deepval.perception.reported.detection_rows import DetectionFile, ModeReader, Source
 from deepval.perception.reported.detections import DONE, Detections, ScoreKind
-from deepval.perception.simulated.profile import Conditions, Profile, read_profile
-from deepval.perception.simulated.simulation import KITTI_SIZE_PX, detections_at, draw, street
+from deepval.perception.simulation import KITTI_SIZE_PX, detections_at, draw, street
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 

@@ -9,9 +9,8 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.datasets.logs.log import Log
 from deepval.errors import InputError
 from deepval.geometry.camera import cuboid_corners_m, image_boxes_px, occlusion
-from deepval.geometry.motion import track_closing_mps
 from deepval.geometry.vehicle import ground_corners_m, ground_poses, headings_rad
-from deepval.world.objects import Objects
+from deepval.world.objects import Objects, track_closing_mps
 from deepval.world.scene import Scene
 from deepval.world.truth import Future, Truth
 

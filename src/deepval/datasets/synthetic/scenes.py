@@ -21,13 +21,12 @@ from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
 from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
 from deepval.geometry.camera import Camera, image_points_px, transform
-from deepval.geometry.motion import track_closing_mps
 from deepval.geometry.vehicle import ground_corners_m
+from deepval.perception.profile import Profile, read_profile
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import Detections, DetectionSet, ScoreKind
-from deepval.perception.simulated.profile import Profile, read_profile
-from deepval.perception.simulated.simulation import Draw, detections_at, draw, street
-from deepval.world.objects import Objects
+from deepval.perception.simulation import Draw, detections_at, draw, street
+from deepval.world.objects import Objects, track_closing_mps
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
