@@ -13,8 +13,8 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from deepval.allocators import RECIPES, Training, read_allocator
 from deepval.allocators.feature_sets import DetectionList
 from deepval.allocators.models import Boosting, Linear, Mlp, Network, Quantile, Ridge, Trees, model_of
-from deepval.allocators.models.model import Standard, linked, one_thread
-from deepval.allocators.models.trees import binned, flat
+from deepval.allocators.models.model import Standard, apply_link, one_thread
+from deepval.allocators.models.trees import bin_columns, flat
 from deepval.errors import InputError
 
 SMALL = Boosting(trees=40, depth=3, learning_rate=0.2, least_per_leaf=4)
@@ -303,7 +303,7 @@ def test_columns_that_say_nothing_become_zero_everywhere():
     assert standard.inverse_spread.tolist() == pytest.approx([1 / np.sqrt(8 / 3), 0.0, 0.0, 0.0])
     unseen = np.array([[3.0, 99.0, 5.0, -4.0], [np.nan, np.nan, np.nan, np.nan], [5.0, np.inf, -1.0, 2.0]])
     with np.errstate(invalid="ignore"):
-        found = standard.applied(unseen)
+        found = standard.apply(unseen)
     assert found.tolist() == [[0, 0, 0, 0], [0, 0, 0, 0], [pytest.approx(2 / np.sqrt(8 / 3)), 0, 0, 0]]
 
 
@@ -314,8 +314,8 @@ def test_the_spread_of_large_equal_numbers_is_none():
 
 def test_links():
     raw = np.array([0.0, np.log(3.0), -np.log(3.0), 800.0, -800.0])
-    assert linked(raw, "logistic").tolist() == pytest.approx([0.5, 0.75, 0.25, 1.0, 0.0])
-    assert linked(raw, "identity") is raw
+    assert apply_link(raw, "logistic").tolist() == pytest.approx([0.5, 0.75, 0.25, 1.0, 0.0])
+    assert apply_link(raw, "identity") is raw
 
 
 def test_a_network_by_hand():
@@ -375,7 +375,7 @@ def test_weighted_trees_ask_of_numbers_what_they_learned_of_bins():
     weights = rng.uniform(0.1, 3.0, 900)
     learner = Boosting(trees=20, depth=2)
     found = learner.fit(rows, labels, classify=True, weights=weights)
-    codes, edges = binned(rows)
+    codes, edges = bin_columns(rows)
     with one_thread():
         twin = learner.estimator(classify=True).fit(codes, labels, sample_weight=weights)
     np.testing.assert_allclose(found.predict(rows), twin.predict_proba(codes)[:, 1], rtol=1e-12)

@@ -31,7 +31,7 @@ from roads import FRAMES, SPEED_MPS, TURN_RAD, Roads, Stopper, driven, in_world,
 
 SAFETY = Driving(Stopper())
 SCALAR = replace(SAFETY, deviation_weight=0.1)
-MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).made, reader=Lidar(reach)) for reach in (12.0, 60.0))
+MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (12.0, 60.0))
 
 
 @pytest.fixture(autouse=True)
@@ -199,7 +199,7 @@ def test_safety_and_scalar_are_one_plan_weighed_twice():
 
 
 def material(units=None):
-    return Material(Roads(), MODES, Roads().chosen(units))
+    return Material(Roads(), MODES, Roads().select(units))
 
 
 def wanted(*systems):

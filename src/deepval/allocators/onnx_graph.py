@@ -41,7 +41,7 @@ def tensor(name: str, value: np.ndarray) -> bytes:
     return lengths + field(2, _TYPES[value.dtype.name]) + field(8, name.encode()) + field(9, data)
 
 
-def shaped(name: str, shape: Sequence[int | str], *, dtype: str = "float32") -> bytes:
+def value_info(name: str, shape: Sequence[int | str], *, dtype: str = "float32") -> bytes:
     """An input or output; a length may be a name, and is then free."""
     lengths = b"".join(field(1, field(1, n) if isinstance(n, int) else field(2, n.encode())) for n in shape)
     return field(1, name.encode()) + field(2, field(1, field(1, _TYPES[dtype]) + field(2, lengths)))
@@ -98,8 +98,8 @@ def tree_graph(trees: Trees) -> bytes:
         "trees",
         [node("TreeEnsemble", (ROW,), RAW, domain=ML, **tree_attributes(trees))],
         {},
-        inputs=shaped(ROW, ("n", trees.columns), dtype="float64"),
-        outputs=shaped(RAW, ("n", 1), dtype="float64"),
+        inputs=value_info(ROW, ("n", trees.columns), dtype="float64"),
+        outputs=value_info(RAW, ("n", 1), dtype="float64"),
     )
     return model(whole, ir_version=IR_VERSION, opsets=OPSETS, facts={})
 
@@ -118,22 +118,22 @@ def tree_attributes(head: Trees) -> dict[str, Any]:
     true, false = (np.where(last, first + child - inner, roots + child) for child in (left, left + 1))
     to_leaf = np.tile(last, (trees, 1))
 
-    def listed(start: int, rest: np.ndarray) -> list[int]:
+    def as_list(start: int, rest: np.ndarray) -> list[int]:
         return [start, *np.asarray(rest, np.int64).ravel().tolist()]
 
     return {
         "n_targets": 1,
         "aggregate_function": 1,
         "post_transform": 0,
-        "tree_roots": listed(0, roots),
-        "nodes_featureids": listed(0, feature),
+        "tree_roots": as_list(0, roots),
+        "nodes_featureids": as_list(0, feature),
         "nodes_splits": np.concatenate([[np.inf], threshold.ravel()]),
         "nodes_modes": np.zeros(1 + trees * inner, np.uint8),
-        "nodes_truenodeids": listed(0, true),
-        "nodes_falsenodeids": listed(0, false),
-        "nodes_trueleafs": listed(1, to_leaf),
-        "nodes_falseleafs": listed(1, to_leaf),
-        "nodes_missing_value_tracks_true": listed(1, gap_left),
+        "nodes_truenodeids": as_list(0, true),
+        "nodes_falsenodeids": as_list(0, false),
+        "nodes_trueleafs": as_list(1, to_leaf),
+        "nodes_falseleafs": as_list(1, to_leaf),
+        "nodes_missing_value_tracks_true": as_list(1, gap_left),
         "leaf_targetids": [0] * (1 + leaves.size),
         "leaf_weights": np.concatenate([[head.baseline], leaves.ravel()]),
     }
@@ -162,8 +162,8 @@ def score_graph(
         "allocator",
         builder.nodes,
         builder.constants,
-        inputs=shaped(ROW, ("n", columns), dtype="float64"),
-        outputs=shaped(SCORE, ("n", len(heads) if weights is None else 1), dtype="float64"),
+        inputs=value_info(ROW, ("n", columns), dtype="float64"),
+        outputs=value_info(SCORE, ("n", len(heads) if weights is None else 1), dtype="float64"),
     )
     return model(whole, ir_version=IR_VERSION, opsets=OPSETS, facts=facts)
 
@@ -199,7 +199,7 @@ class _Graph:
             case Network():
                 return self.network(head)
             case Trees():
-                return self.linked(self.trees(head), head.link)
+                return self.link(self.trees(head), head.link)
             case Quantile():
                 return self.quantile(head)
             case _:
@@ -216,9 +216,9 @@ class _Graph:
             signal = self.add("Max", (signal, self.number(0.0))) if number else signal
             signal = self.add("Add", (self.add("MatMul", (signal, self.constant(weight))), self.constant(bias)))
         scaled = self.add("Mul", (signal, self.number(head.scale)))
-        return self.linked(self.add("Add", (scaled, self.number(head.shift))), head.link)
+        return self.link(self.add("Add", (scaled, self.number(head.shift))), head.link)
 
-    def linked(self, raw: str, link: Link) -> str:
+    def link(self, raw: str, link: Link) -> str:
         if link == "identity":
             return raw
         small = self.add("Exp", (self.add("Neg", (self.add("Abs", (raw,)),)),))

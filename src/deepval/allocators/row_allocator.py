@@ -14,7 +14,7 @@ import numpy as np
 from deepval.allocators.allocator import Examples, FittedAllocator, Lost, Part, Recipe, Score, Training, unseen
 from deepval.allocators.feature_sets import FEATURE_SETS, OBSERVED, FeatureSet
 from deepval.allocators.models import Learner, Linear, Model, Quantile, Trees, model_of
-from deepval.allocators.models.model import Standard, linked_one
+from deepval.allocators.models.model import Standard, apply_link_to_one
 from deepval.allocators.onnx_graph import RAW, ROW, score_graph, tree_graph
 from deepval.arrays import Float
 from deepval.errors import InputError, NothingToLearnError, library
@@ -51,7 +51,7 @@ def _walk(model: Trees) -> Call | None:
     run, link, outputs = session.run, model.link, [RAW]
 
     def predict_one(row: Float[np.ndarray, "column"]) -> float:
-        return linked_one(run(outputs, {ROW: row.reshape(1, -1)})[0].item(), link)
+        return apply_link_to_one(run(outputs, {ROW: row.reshape(1, -1)})[0].item(), link)
 
     return predict_one
 
@@ -316,7 +316,7 @@ TOLERANCE = 1e-9
 """Largest allowed difference of a score; relative to the largest score if that is above 1."""
 
 
-class Exported(NamedTuple):
+class Export(NamedTuple):
     """A graph and the result of its check: rows tried, the largest difference, and rows with bit-equal scores."""
 
     graph: bytes
@@ -325,7 +325,7 @@ class Exported(NamedTuple):
     equal: int
 
 
-def exported(allocator: FittedAllocator, rows: Float[np.ndarray, "row column"]) -> Exported:
+def export(allocator: FittedAllocator, rows: Float[np.ndarray, "row column"]) -> Export:
     """The graph of an allocator that is a function of a row; InputError if its scores differ from ours.
 
     The check uses the rows, the same rows with every third number missing, and with numbers on the trees' thresholds.
@@ -345,7 +345,7 @@ def exported(allocator: FittedAllocator, rows: Float[np.ndarray, "row column"]) 
             f"{allocator.name}: ONNX Runtime must score rows as we do; it differs by {difference:.3g} on one of "
             f"{len(test_rows):,} rows. Nothing is written."
         )
-    return Exported(graph, len(test_rows), difference, int((scores == ours).all(axis=1).sum()))
+    return Export(graph, len(test_rows), difference, int((scores == ours).all(axis=1).sum()))
 
 
 def _test_rows(allocator: Learned, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "tried column"]:

@@ -354,5 +354,5 @@ def _check_coverage(spec: CellSpec, parts: Sequence[SharedPart], *, strict: bool
             check_scenes(mode.name, units)
     for mode, units in covered.items():
         scored = mode.reader is not None and mode.reader.scores != "none"
-        if mode.reader is None or not mode.reader.given:
+        if mode.reader is None or not mode.reader.by_definition:
             check_coverage(mode.name, units, scored=scored, strict=strict)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from deepval.allocators import Recipe, recipe_named
+from deepval.allocators import Recipe, recipe_by_name
 from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
@@ -104,7 +104,7 @@ def scored_on_labels(
     watch: Watch = unwatched,
 ) -> dict[str, Scored]:
     """Scores of the test inputs by every recipe fitted on every label that it can learn from the fit units."""
-    chosen = [recipe_named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
+    chosen = [recipe_by_name(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
     pairs = [(recipe, label) for label in known_labels(cell, labels) for recipe in chosen]
     scores = {}
     for recipe, label in watch(pairs, f"fitting on {cell.folder.name}"):

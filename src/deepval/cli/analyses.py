@@ -31,10 +31,10 @@ def units_of(text: str) -> str | list[str]:
 
 
 def _recipes(names: Sequence[str]) -> Sequence[str]:
-    from deepval.allocators import recipe_named
+    from deepval.allocators import recipe_by_name
 
     for name in names:
-        recipe_named(name)
+        recipe_by_name(name)
     return names
 
 
@@ -269,11 +269,11 @@ class Request:
 
     def relabelled(self) -> dict[str, Result]:
         """Saved results, and cells judged by recipes fitted on several labels."""
-        from deepval.allocators import recipe_named
+        from deepval.allocators import recipe_by_name
         from deepval.cells.label_fits import judged_on_labels
 
         assert self.drawn is not None
-        recipes = [recipe_named(name) for name in self.allocators or self.declared.recipes]
+        recipes = [recipe_by_name(name) for name in self.allocators or self.declared.recipes]
         judged = judged_on_labels(
             self.cells,
             recipes,

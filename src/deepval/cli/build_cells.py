@@ -130,7 +130,7 @@ def _pictures(images: Path | None, files: DataFiles) -> "Path | dict[str, list[t
     if images is not None or files.dataset is None:
         raise InputError("Give a folder of images, or --dataset with --root and --units, not both.")
     opened = files.open()
-    units = opened.chosen(files.unit_names)
+    units = opened.select(files.unit_names)
     return units_of_scenes(opened.read_unit(unit)[0] for unit in terminal.watch(units, f"units of {opened.name}"))
 
 

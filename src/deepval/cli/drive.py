@@ -97,7 +97,7 @@ def drive(
         raise InputError(f"--dataset must have logged drives with lane maps; {kind} has none: choose another.")
     if mode is None and not (threshold is None and geometry is None):
         raise InputError("--threshold and --geometry apply only to --mode: give it too.")
-    units = opened.chosen(files.unit_names)
+    units = opened.select(files.unit_names)
     placing = options.one_of(geometry or "tracks", tuple(PLACINGS), "--geometry")
     perceive = None if mode is None else _perceive(opened, units, _mode_file(mode, threshold), PLACINGS[placing])
     rows = list(

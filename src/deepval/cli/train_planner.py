@@ -33,7 +33,7 @@ class TrainingFiles(MappedFiles):
         names = options.unit_list(text, ROLES) or []
         if names == [text] and text in ROLES:
             return units_of(split(source.name, source.unit_ids()), text)
-        return source.chosen(names)
+        return source.select(names)
 
 
 def train_planner(

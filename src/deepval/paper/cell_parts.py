@@ -17,7 +17,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from deepval.allocators import read_allocator, recipe_named
+from deepval.allocators import read_allocator, recipe_by_name
 from deepval.allocators.allocator import SIGNALS, FittedAllocator, Recipe, Training
 from deepval.allocators.feature_sets import FEATURE_SETS
 from deepval.arrays import Float
@@ -347,7 +347,7 @@ def _charged(at: CellAtHand) -> Result:
 def _relabelled(at: CellAtHand) -> Result | None:
     """Some recipes on other labels than their own too."""
     wanted = {
-        taught(recipe, label.name): (recipe, label.target(recipe_named(recipe)))
+        taught(recipe, label.name): (recipe, label.target(recipe_by_name(recipe)))
         for recipe, labels in RELABELLED.items()
         if recipe in _recipes(at)
         for label in labels

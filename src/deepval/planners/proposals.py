@@ -71,7 +71,7 @@ class ProposalMotion(NamedTuple):
     leader: Float[np.ndarray, "path speed index 3"]
 
 
-class Met(NamedTuple):
+class Meetings(NamedTuple):
     """Agents that meet a corridor in one map: index of the guide, of the agent, progress of its centroid, polygon."""
 
     guide: list[int]
@@ -80,7 +80,7 @@ class Met(NamedTuple):
     polygon: np.ndarray
 
 
-def met_by(guides: list[Guide], observation: ObservedAgents, maps: range) -> list[Met]:
+def meetings_on(guides: list[Guide], observation: ObservedAgents, maps: range) -> list[Meetings]:
     """The agents and red lights that meet a guide's corridor, map by map."""
     moves = np.asarray(observation.forecast_mps.any(axis=1))
     ends_m = np.moveaxis(observation.centres_m[[maps.start, maps.stop - 1]], 0, 1)
@@ -113,7 +113,7 @@ def met_by(guides: list[Guide], observation: ObservedAgents, maps: range) -> lis
     met_maps = []
     for j in maps:
         here = np.flatnonzero((in_map == j) | (in_map == -1))
-        met_maps.append(Met(guide[here].tolist(), who[here].tolist(), progress_m[here], polygon[here]))
+        met_maps.append(Meetings(guide[here].tolist(), who[here].tolist(), progress_m[here], polygon[here]))
     return met_maps
 
 
@@ -135,11 +135,11 @@ class Driver:
     observation: ObservedAgents
     vehicle: Vehicle
 
-    def driven(self, start: Course, indices: range) -> ProposalMotion:
+    def drive(self, start: Course, indices: range) -> ProposalMotion:
         """Progress, speed and leader at the start and at every index (0.1 s apart) after it."""
         # Maps are two steps apart: leaders are searched at even indices only, index i in map i / 2.
         first_map, last_map = (indices.start + 1) // 2, (indices.stop - 1) // 2
-        met = met_by(self.guides, self.observation, range(first_map, last_map + 1))
+        met = meetings_on(self.guides, self.observation, range(first_map, last_map + 1))
         policy = self.policy
         softness = 2 * np.sqrt(policy.acceleration_mps2 * policy.deceleration_mps2)
         courses = [start]
@@ -166,7 +166,7 @@ class Driver:
         return ProposalMotion(*(np.stack(part, axis=2) for part in zip(*courses, strict=True)))
 
     def _leaders(
-        self, progress_m: Float[np.ndarray, "path speed"], met: Met, *, in_map: int
+        self, progress_m: Float[np.ndarray, "path speed"], met: Meetings, *, in_map: int
     ) -> Float[np.ndarray, "path speed 3"]:
         """The leader of every proposal, from its state one index before and the map of the index itself."""
         if not met.who:
@@ -206,7 +206,7 @@ class Driver:
         return leader
 
     def _nearest(
-        self, met: Met, away_m: Float[np.ndarray, "met speed"], *, in_map: int
+        self, met: Meetings, away_m: Float[np.ndarray, "met speed"], *, in_map: int
     ) -> list[list[tuple[int, float]]]:
         """The nearest agent of every proposal and its distance; -1 on a free road."""
         nearest = [[(-1, np.inf)] * away_m.shape[1] for _ in self.guides]

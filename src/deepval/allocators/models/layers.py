@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.allocators.models.model import Learner, Link, Model, Standard, Task, checked_link, linked, one_thread
+from deepval.allocators.models.model import Learner, Link, Model, Standard, Task, apply_link, link_of, one_thread
 from deepval.arrays import Float
 from deepval.errors import InputError
 
@@ -79,7 +79,7 @@ class Linear(Model):
 
     def predict(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
         """The prediction for each row."""
-        return self.intercept + np.einsum("rc,c->r", self.standard.applied(rows), self.weight)
+        return self.intercept + np.einsum("rc,c->r", self.standard.apply(rows), self.weight)
 
     def to_dict(self) -> dict[str, Any]:
         """The model in plain lists and numbers."""
@@ -123,7 +123,7 @@ class Ridge(Learner[Linear]):
         standard = Standard.of(task.rows)
         alphas = np.geomspace(self.least_penalty, self.largest_penalty, self.penalties)
         with one_thread():
-            model = RidgeCV(alphas=alphas).fit(standard.applied(task.rows), task.labels, sample_weight=task.weights)
+            model = RidgeCV(alphas=alphas).fit(standard.apply(task.rows), task.labels, sample_weight=task.weights)
         return Linear(standard, np.asarray(model.coef_, float), float(model.intercept_))
 
 
@@ -152,11 +152,11 @@ class Network(Model):
 
     def predict(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
         """The prediction for each row."""
-        signal = self.standard.applied(rows)
+        signal = self.standard.apply(rows)
         for number, (weight, bias) in enumerate(self.layers):
             # einsum gives a row the same bits in any batch; the blocks of a matrix product depend on the row count.
             signal = np.einsum("ri,io->ro", signal if not number else np.maximum(signal, 0.0), weight) + bias
-        return linked(signal[:, 0] * self.scale + self.shift, self.link)
+        return apply_link(signal[:, 0] * self.scale + self.shift, self.link)
 
     def to_dict(self) -> dict[str, Any]:
         """The model in plain lists and numbers."""
@@ -184,7 +184,7 @@ class Network(Model):
             width = len(bias)
         if width != 1 or mean.ndim != 1 or mean.shape != inverse.shape:
             raise ValueError("a network needs one output, and one mean and spread per column")
-        link = checked_link(content["link"])
+        link = link_of(content["link"])
         return cls(Standard(mean, inverse), layers, link, float(content["scale"]), float(content["shift"]))
 
     @property
@@ -222,6 +222,6 @@ class Mlp(Learner[Network]):
         with one_thread(), warnings.catch_warnings():
             # `epochs` is a limit: reaching it is no fault.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            network.fit(standard.applied(task.rows), labels if task.classify else (labels - shift) / scale)
+            network.fit(standard.apply(task.rows), labels if task.classify else (labels - shift) / scale)
         layers = tuple(zip(network.coefs_, network.intercepts_, strict=True))
         return Network(standard, layers, "logistic" if task.classify else "identity", scale, shift)
