@@ -113,7 +113,7 @@ def library_calls(allocator: Learned, models: list[LibraryModel], row: np.ndarra
     calls = []
     heads = [head for head in allocator.heads if not isinstance(head, Quantile)]
     for head, (model, columns) in zip(heads, models, strict=True):
-        one = row[None] if isinstance(head, Trees) else head.standard.applied(row[None])
+        one = row[None] if isinstance(head, Trees) else head.standard.apply(row[None])
         if columns is not None:
             one = one[:, columns] if len(columns) else np.zeros((1, 1))
         classify = not isinstance(head, Linear) and head.link == "logistic"

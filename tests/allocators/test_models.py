@@ -274,16 +274,16 @@ def test_a_network_is_that_of_the_library_to_the_bit(number, units, epochs, clas
     library = (MLPClassifier if classify else MLPRegressor)(batch_size=min(200, number), **settings)
     with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        library.fit(Standard.of(rows).applied(rows), standardised)
+        library.fit(Standard.of(rows).apply(rows), standardised)
     network = Mlp(units=units, epochs=epochs, penalty=1e-3).fit(rows, labels, classify=classify, seed=5)
     assert len(network.layers) == len(units) + 1
     for (weight, bias), own_weight, own_bias in zip(network.layers, library.coefs_, library.intercepts_, strict=True):
         assert np.array_equal(weight, own_weight)
         assert np.array_equal(bias, own_bias)
     own = (
-        library.predict_proba(Standard.of(rows).applied(rows))[:, 1]
+        library.predict_proba(Standard.of(rows).apply(rows))[:, 1]
         if classify
-        else library.predict(Standard.of(rows).applied(rows)) * labels.std() + labels.mean()
+        else library.predict(Standard.of(rows).apply(rows)) * labels.std() + labels.mean()
     )
     np.testing.assert_allclose(network.predict(rows), own, rtol=1e-10, atol=1e-12)
 
