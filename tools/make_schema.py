@@ -41,15 +41,22 @@ def _records(form: Any) -> set[type]:
     """Every record that an annotation, or a field of such a record, speaks of."""
     if not (isinstance(form, type) and dataclasses.is_dataclass(form)):
         return {record for part in get_args(form) for record in _records(part)}
-    inside = {record for item in dataclasses.fields(form) for record in _records(item.type)}
+    inside = {record for part in _forms(form).values() for record in _records(part)}
     return inside | ({form} - {results.Result})
+
+
+def _forms(form: type) -> dict[str, Any]:
+    """The form of each column of a record, or of each field of another dataclass."""
+    if issubclass(form, results.Record):
+        return {name: column.form for name, column in form.columns().items()}
+    return {item.name: item.type for item in dataclasses.fields(form)}
 
 
 def _record(record: type) -> dict[str, Any]:
     described = _descriptions(record)
     properties = {
-        item.name: _form(item.type) | ({"description": described[item.name]} if item.name in described else {})
-        for item in dataclasses.fields(record)
+        name: _form(form) | ({"description": described[name]} if name in described else {})
+        for name, form in _forms(record).items()
     }
     summary = (record.__doc__ or "").splitlines()[0]
     return {

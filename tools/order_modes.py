@@ -21,7 +21,7 @@ from deepval.errors import InputError
 from deepval.geometry.classes import super_class
 from deepval.perception.reported.matching import matching
 from deepval.report.forms import table_markdown
-from deepval.report.table import Table, lines_of, number
+from deepval.report.text_tables import Table, lines_of, number
 
 LEAST_RECALL = 0.02
 """Below this a difference in recall makes neither the better mode."""

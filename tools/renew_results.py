@@ -15,7 +15,7 @@ from typing import Any
 
 from deepval.files.writing import write_atomically
 from deepval.report.forms import table_markdown
-from deepval.report.table import Table, TableCell, lines_of, number, percent
+from deepval.report.text_tables import Table, TableCell, lines_of, number, percent
 
 ALPHAS = (10, 20, 30, 50)
 DATASET = "kitti"

@@ -1,7 +1,8 @@
 """Names for array types: `Float[np.ndarray, "input mode"]` is a float array with those axes.
 
-Axis words: input unit mode det obj time draw budget. The shapes are checked at run time only where jaxtyping
-is already loaded (the test command loads it); elsewhere the names cost nothing and mean a plain array.
+Axis words: input unit mode det obj time draw budget. The shapes are checked at run time only where jaxtyping is already
+loaded (the test command loads it); elsewhere the names cost nothing and mean a plain array. Apart, because
+every package needs these names.
 """
 
 import sys

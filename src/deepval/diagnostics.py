@@ -16,7 +16,7 @@ from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.planners.neural.metrics import pkl_gain, tip_gain
-from deepval.tables import columns
+from deepval.tables import keys
 from deepval.tables.values import ValueTable
 
 
@@ -35,7 +35,7 @@ class Evidence:
     def restrict(self, units: Sequence[str]) -> "Evidence":
         """The evidence of the named units only."""
         table = self.table.restrict(units)
-        rows = columns.positions(table.input, self.table.input)
+        rows = keys.positions(table.input, self.table.input)
         return Evidence(table, {name: column[rows] for name, column in self.columns.items()})
 
     def column(self, name: str) -> Float[np.ndarray, "input"]:

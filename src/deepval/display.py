@@ -1,8 +1,8 @@
 """Tables, costs and results -> their views as text, HTML, figures and pages, by functions of higher layers.
 
-Tables, costs and results are in layers below `report`, yet a notebook calls methods of the data itself. So these
-functions are looked up by name and imported at the first use. Besides the names in the package's `__init__`, they are
-the only references to higher layers.
+A module of its own, because tables, costs and results are in layers below `report`, yet a notebook calls methods of the
+data itself: these functions are looked up by name and imported at the first use. Besides the names in the package's
+`__init__`, they are the only references to higher layers.
 """
 
 from importlib import import_module
@@ -11,7 +11,7 @@ from typing import Any
 VIEWS = {
     "text": ("report.console", "brief_text"),
     "html": ("report.console", "brief_html"),
-    "figure": ("report.figures.summary", "figure"),
+    "figure": ("report.figures.gain_figures", "figure"),
     "page": ("report.html", "write"),
     "recovery": ("judging.recovery", "recoveries"),
     "area": ("judging.recovery", "area"),

@@ -16,7 +16,7 @@ from typing import Any
 
 from deepval.allocators.allocator import FORMAT as ALLOCATOR
 from deepval.allocators.allocator import check_hash
-from deepval.cells.evaluation_data import LEDGER, openings
+from deepval.cells.judgement import LEDGER, openings
 from deepval.errors import InputError, InputWarning, reports_machine
 from deepval.files import reading
 from deepval.files.canonical import (

@@ -48,7 +48,7 @@ from deepval.features.views import CheapMode
 from deepval.files.canonical import digest_of
 from deepval.perception.reported.ap_swap import graded_frames, join_units
 from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
-from deepval.tables.column_files import parquet_columns
+from deepval.tables.columns import parquet_columns
 from deepval.targets import ROUTING, TARGETS, RoutingObjective, labels
 from engine_work import Deadly
 from evidence_worlds import shared_of

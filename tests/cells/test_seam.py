@@ -17,7 +17,7 @@ from deepval.cells.fitting import score_on
 from deepval.cells.folder import read_cell
 from deepval.cells.judgement import judge
 from deepval.files.canonical import MANIFEST
-from deepval.tables.column_files import parquet_bytes, parquet_columns
+from deepval.tables.columns import parquet_bytes, parquet_columns
 from project import ROOT
 
 README = ROOT / "README.md"

@@ -15,7 +15,7 @@ import deepval
 from cli_functions import declarations, parameters
 from commands import call
 from deepval.allocators.models.trees import Trees
-from deepval.cli.arguments import EXACT, check_number
+from deepval.cli.commands import EXACT, check_number
 from deepval.datasets import kitti
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws

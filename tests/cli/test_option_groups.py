@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from cli_functions import functions
-from deepval.cli.arguments import OptionGroup, spread
+from deepval.cli.commands import OptionGroup, spread
 from deepval.errors import InputError
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from commands import call
 from deepval.cli import report_page
-from deepval.cli.stored_judgement import PREFIX
+from deepval.cli.evaluate import PREFIX
 from small_cells import build_cells
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units

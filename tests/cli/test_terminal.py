@@ -11,8 +11,7 @@ import pytest
 import deepval
 from commands import PYTHON, call, refusal, run, run_process
 from deepval.cli import COMMANDS, terminal
-from deepval.cli.arguments import _repeated, spread
-from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE, GROUPS
+from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE, GROUPS, _repeated, spread
 from deepval.paper.analysis import ANALYSES, REPORT_ONLY
 
 NAMES = ("gate-gbm-value-of-all", "gate-gbm-harm", "mine")

@@ -16,7 +16,7 @@ import deepval
 from commands import run_process
 from deepval.display import VIEWS
 from deepval.errors import InputError
-from deepval.report.table import Table, lines_of
+from deepval.report.text_tables import Table, lines_of
 from project import SUPPORT
 
 RNG = np.random.default_rng(3)

@@ -432,7 +432,7 @@ def test_slices_have_the_budget_of_their_own_inputs():
 
 
 def test_the_kinds_that_columns_of_costs_allow(tmp_path):
-    from deepval.cells.evaluation_data import read_evaluation_data
+    from deepval.cells.judgement import read_evaluation_data
 
     path = tmp_path / "values.csv"
     path.write_text("unit,input,loss_s,loss_l,cost_s,cost_l\na,1,1,0,1,2\na,2,0,0,1,4\nb,3,1,1,1,2\n")

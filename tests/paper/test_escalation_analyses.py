@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import call
-from deepval.cells.evaluation_data import EvaluationData
+from deepval.cells.judgement import EvaluationData
 from deepval.cells.spec import units_of
 from deepval.errors import InputError
 from deepval.paper.analyses import agreement, composition, consumers, optima, signs, ties

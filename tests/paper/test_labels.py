@@ -13,8 +13,8 @@ import deepval
 from commands import call
 from deepval.allocators import RowRecipe
 from deepval.cells import label_fits
-from deepval.cells.evaluation_data import openings
 from deepval.cells.fitting import fit_on, score_on
+from deepval.cells.judgement import openings
 from deepval.cells.label_fits import GAINS, LABELS, PUBLISHED, VALUE, Label, judged_on_labels, recipe_and_label, taught
 from deepval.errors import InputError, InputWarning
 from deepval.judging.draws import make_draws, seeds_by_units

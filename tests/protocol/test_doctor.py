@@ -14,7 +14,7 @@ import deepval
 from alterations import missed
 from commands import run
 from deepval.allocators.allocator import file_text
-from deepval.cells.evaluation_data import LEDGER, note
+from deepval.cells.judgement import LEDGER, note
 from deepval.doctor import doctor
 from deepval.errors import InputError
 from deepval.files.canonical import json_text, sha256

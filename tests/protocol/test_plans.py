@@ -8,8 +8,8 @@ import pytest
 
 from commands import call
 from deepval.cells.build import cells
-from deepval.cells.evaluation_data import LEDGER, note, openings
 from deepval.cells.folder import read_cell, write
+from deepval.cells.judgement import LEDGER, note, openings
 from deepval.cells.spec import Material, ModeSpec
 from deepval.datasets import DATASETS
 from deepval.errors import InputError, InputWarning

@@ -11,9 +11,8 @@ import pytest
 import deepval
 from deepval.cli.build_cells import _sentence
 from deepval.report import FORMS, console
-from deepval.report.result_tables import result_tables
-from deepval.report.sentences import closing_sentences
-from deepval.report.table import interval, number, percent
+from deepval.report.result_tables import closing_sentences, result_tables
+from deepval.report.text_tables import interval, number, percent
 from worlds import judge, quietly
 
 

@@ -1,15 +1,18 @@
 """A result is the same bytes for the same inputs, survives its file, and reads as rows, mappings and Arrow."""
 
+import copy
 import dataclasses
 import json
+import pickle
 
 import numpy as np
 import pytest
 
 import deepval
+from deepval.files.canonical import plain
 from deepval.protocol.standings import standings
 from deepval.report import FORMS
-from deepval.results import SCHEMA, Reason, Record, Row, joined
+from deepval.results import SCHEMA, Estimate, Reason, Record, Row, joined
 from worlds import COSTS, judge, random_table, random_world, table_of
 
 CONTRACT = {"allocator", "kind", "alpha", "inputs", "escalated", "gain", "gain_share", "benefit", "harm", "oracle_gain"}
@@ -65,7 +68,7 @@ def test_results_saved_before_rows_named_their_yardsticks_are_read_and_shown(tmp
 def test_json_is_plain_and_has_no_nan():
     content = json.loads(everything().to_json(), parse_constant=pytest.fail)
     assert content["schema"] == SCHEMA
-    assert set(content["rows"][0]) == {field.name for field in dataclasses.fields(Row)}
+    assert set(content["rows"][0]) == set(Row.columns())
     for seed in range(8):
         json.loads(random_world(np.random.default_rng(seed)).judged().to_json(), parse_constant=pytest.fail)
 
@@ -83,7 +86,7 @@ def test_rows_are_mappings_with_the_published_names():
     row = everything().rows[0]
     assert set(row) >= CONTRACT
     assert row["gain"] == row.gain
-    assert dict(row) == dataclasses.asdict(row)
+    assert dict(row) == plain(row)
     assert {**row}["allocator"] == "random"
     assert len(row) == len(list(row))
     with pytest.raises(KeyError):
@@ -95,7 +98,7 @@ def test_rows_are_mappings_with_the_published_names():
 def test_arrow_holds_rows_and_slices():
     result = everything()
     table = result.to_arrow()
-    assert table.column_names == [field.name for field in dataclasses.fields(Row)]
+    assert table.column_names == list(Row.columns())
     assert table.to_pylist() == [dict(row) for row in (*result.rows, *result.slices)]
     assert str(table.schema.field("gain").type) == "double"
     assert str(table.schema.field("draws").type) == "int64"
@@ -272,3 +275,20 @@ def test_every_reason_has_words_of_its_own():
     assert len(set(told)) == len(told)
     assert joined([None, Reason.NO_DRAWS, "more", Reason.NO_DRAWS]) == "no draws: no interval; more"
     assert joined([None]) is None
+
+
+def test_an_estimate_is_a_number_with_bounds_and_survives_copies():
+    row = next(row for row in everything().rows if row.ndg_lo is not None)
+    assert isinstance(row.ndg, float)
+    assert (row.ndg.low, row.ndg.high) == (row.ndg_lo, row.ndg_hi) == (row["ndg_lo"], row["ndg_hi"])
+    assert type(row["ndg"]) is float
+    for twin in (pickle.loads(pickle.dumps(row)), copy.copy(row), copy.deepcopy(row), Row.of_columns(dict(row))):
+        assert twin == row
+        assert hash(twin) == hash(row)
+        assert twin.ndg.low == row.ndg_lo
+        assert twin.ndg_without == row.ndg_without
+    moved = dataclasses.replace(row, ndg=Estimate(row.ndg, row.ndg_lo - 1, row.ndg_hi))
+    assert moved.ndg == row.ndg
+    assert moved != row
+    with pytest.raises(AttributeError, match="ndg_mid"):
+        _ = row.ndg_mid

@@ -5,8 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from deepval.cli.arguments import spread
-from deepval.cli.commands import COMMANDS
+from deepval.cli.commands import COMMANDS, spread
 from deepval.paper.analysis import ANALYSES, REPORT_ONLY
 
 

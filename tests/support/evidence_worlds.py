@@ -11,7 +11,7 @@ from deepval.cells.spec import Material, ModeSpec, Split, specs
 from deepval.diagnostics import Evidence
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import DetectionSet
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 from worlds import quietly
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deepval.errors import InputError, InputWarning, quote
-from deepval.tables import columns
+from deepval.tables import columns, keys
 from deepval.tables.columns import Columns
 
 CASES = 2_000
@@ -94,7 +94,7 @@ def test_text_of_every_kind_in_frames(column):
 )
 def test_integer_ids_of_every_kind_in_frames(column):
     frame = (pd if isinstance(column, pd.Series) else pl).DataFrame({"input": column})
-    assert columns.as_text(columns.read(frame).ids("input")).tolist() == ["7", "10", "9"]
+    assert keys.as_text(columns.read(frame).ids("input")).tolist() == ["7", "10", "9"]
 
 
 @pytest.mark.parametrize(
@@ -233,4 +233,4 @@ def test_positions_match_a_dictionary():
         expected = [rows.get(str(value), -1) for value in wanted]
         as_text = (wanted.astype(str), ids.astype(str))
         pairs = ((wanted, ids), as_text, (wanted, as_text[1]), (as_text[0], ids))
-        assert columns.positions(*pairs[case % 4]).tolist() == expected
+        assert keys.positions(*pairs[case % 4]).tolist() == expected

@@ -12,7 +12,7 @@ from deepval.judging.budgets import allowance, conventions, measured
 from deepval.judging.ladder import allowed_spend, mode_costs
 from deepval.report import FORMS, console
 from deepval.report.html import render as page
-from deepval.report.table import cost
+from deepval.report.text_tables import cost
 from deepval.results import KINDS, MEASURED, UNITS, BudgetKey
 from deepval.tables.costs import CONVENTIONS
 from worlds import COSTS, judge, random_table

@@ -167,7 +167,7 @@ def test_models_that_are_not_there_and_best_are_refused():
 
 
 def test_the_command_writes_a_values_file(tmp_path, capsys):
-    from deepval.cli.router_log import import_log
+    from deepval.cli.routers import import_log
 
     log = tmp_path / "predictions.json"
     log.write_text(json.dumps(routerarena()))

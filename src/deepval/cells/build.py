@@ -45,7 +45,7 @@ from deepval.perception.reported.matching import GradedScores, fit_calibration
 from deepval.progress import Watch, unwatched
 from deepval.systems import System
 from deepval.systems.outcomes import Outcomes, join_outcomes
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 from deepval.targets import ROUTING, RoutingObjective
 

@@ -27,7 +27,6 @@ from deepval.allocators import (
 )
 from deepval.allocators.allocator import SIGNALS
 from deepval.arrays import Float, Int, Shaped
-from deepval.cells.evaluation_data import ALLOCATORS
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS, unit_folds
@@ -35,9 +34,10 @@ from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.features import Sight
 from deepval.files import reading
+from deepval.files.canonical import ALLOCATORS
 from deepval.progress import Watch, unwatched
-from deepval.tables.columns import positions
 from deepval.tables.costs import Costs
+from deepval.tables.keys import positions
 from deepval.tables.scores import Fit, Kind, Scores
 from deepval.tables.values import ValueTable
 from deepval.targets import TARGETS, RoutingObjective, labels

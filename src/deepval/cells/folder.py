@@ -30,9 +30,9 @@ from deepval.files.canonical import MANIFEST, TOP, Manifest, digest_of, json_tex
 from deepval.files.writing import lock, write_atomically
 from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import Outcomes
-from deepval.tables.column_files import cell_columns, parquet_bytes
-from deepval.tables.columns import Columns, positions
+from deepval.tables.columns import Columns, cell_columns, parquet_bytes
 from deepval.tables.costs import Costs, check_modes, costs_bytes
+from deepval.tables.keys import positions
 from deepval.tables.terms import weight_columns
 from deepval.tables.values import ValueTable, read_values
 from deepval.version import __version__

@@ -1,25 +1,325 @@
 """Scores and a cell or values file -> a Result: the one way to judge scores on a cell.
 
-The table lists every unit of the cell's split, so that cells of a data set share their draws. Test units are judged
-unless others are named, and a judgement on test units is noted in the cell's ledger.
+`EvaluationData` is a values file or a cell's folder: table, loss terms, units by role, scores files. The table lists
+every unit of the cell's split, so that cells of a data set share their draws. Test units are judged unless others are
+named, and a judgement on test units is noted in the cell's ledger.
 """
 
+import errno
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deepval.cells.evaluation_data import EvaluationData, note
-from deepval.cells.spec import units_of
-from deepval.judging.budgets import Budget
+import numpy as np
+
+from deepval.cells.spec import ROLES, units_of
+from deepval.errors import InputError, InputWarning
+from deepval.files import reading
+from deepval.files.canonical import ALLOCATORS, MANIFEST, SCORES, json_canonical, json_content
+from deepval.files.writing import append_line
+from deepval.judging.budgets import Budget, MissingCosts, Selection, conventions
+from deepval.results import Result
+from deepval.tables.chunks import OnDisk, Parts
+from deepval.tables.columns import parquet_files
+from deepval.tables.costs import Convention, Costs
+from deepval.tables.scores import Fit, Kind, Scores, align_all, kind_of
+from deepval.tables.values import ValueTable, read_values
+
+if TYPE_CHECKING:
+    from deepval.cells.folder import BuiltCell
+from typing import TYPE_CHECKING
+
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
-from deepval.results import Result
-from deepval.tables.costs import Costs
-from deepval.tables.scores import Missing, Scores
+from deepval.tables.scores import Missing
 
 if TYPE_CHECKING:
     from deepval.cells.fitting import Scored
     from deepval.cells.folder import BuiltCell
+
+LEDGER = "opened.jsonl"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Error numbers of a disk that accepts no more data."""
+
+
+def note(
+    cell: "BuiltCell", *, by: str, units: Sequence[str] | None, scores: Mapping[str, Scores], plan: str | None = None
+) -> None:
+    """Append a line to the cell's ledger: a command judged scores on these units (all where None); only for test units.
+
+    Args:
+        cell: The cell.
+        by: The command.
+        units: Units judged on.
+        scores: The judged scores.
+        plan: SHA-256 of the preregistered plan, if any.
+
+    Raises:
+        InputError: The disk is full. Other write errors, such as a read-only cell, are warnings.
+    """
+    test = sorted(set(cell.split.test) & set(cell.split.units if units is None else units))
+    if not test:
+        return
+    judged = {name: item.digest for name, item in scores.items()}
+    line = {"cell": cell.id, "by": by, "test_units": test, "scores": judged, "plan": plan}
+    try:
+        append_line(cell.folder / LEDGER, json_canonical(line))
+    except InputError as error:
+        if getattr(error.__cause__, "errno", None) in FULL:
+            raise
+        warnings.warn(f"This look at test units is not counted: {error}", InputWarning, stacklevel=2)
+
+
+def openings(folder: Path, cell: str) -> int:
+    """Number of judgements on test units of a cell in this folder; another cell built there before is not counted."""
+    path = folder / LEDGER
+    lines = reading.content(path, "a ledger").splitlines() if reading.exists(path) else []
+    return sum(_cell_of(line, path, number) == cell for number, line in enumerate(lines, 1))
+
+
+def _cell_of(line: bytes, path: Path, number: int) -> str:
+    """The cell that a line of a ledger is about."""
+    try:
+        content = json_content(line, path)
+        if isinstance(content, dict) and isinstance(content.get("cell"), str):
+            return content["cell"]
+    except InputError:
+        pass
+    raise InputError(
+        f"{path}: must be a ledger that deepval wrote; line {number} is no look at test units. It may have been cut "
+        f"off on a full disk: remove it with `sed -i {number}d {path}`, and count that look yourself."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationData:
+    """The data to judge scores on.
+
+    Attributes:
+        source: The file or folder read.
+        table: The losses; a cell's with every unit of its split listed, so that cells of a data set share draws.
+        cell: The cell; None for a values file.
+        own_costs: Whether the costs are those in the cell's folder, not those of a file from the caller.
+    """
+
+    source: Path
+    table: ValueTable
+    cell: "BuiltCell | None" = None
+    own_costs: bool = False
+
+    @property
+    def terms(self) -> Any:
+        """The cell's loss terms; None for a values file."""
+        return None if self.cell is None else self.cell.terms
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Words that stand for units."""
+        return () if self.cell is None else ROLES
+
+    @property
+    def not_held_out(self) -> str | None:
+        """Note on a judgement on a cell with too few units for a split; None where there is a split."""
+        too_few = None if self.cell is None else self.cell.split.too_few
+        return None if too_few is None else f"{self.source.name}: {too_few}: all are judged on, nothing was held out."
+
+    def labelled(self, result: Result, note: str | None = None) -> Result:
+        """The result with a note where nothing was held out: `note`, or else the note on too few units for a split."""
+        note = note or self.not_held_out
+        return result if note is None else replace(result, warnings=(note, *result.warnings))
+
+    def judged_units(
+        self,
+        named: Sequence[str] | None,
+        scores: Mapping[str, Scores],
+        *,
+        calibration: Sequence[str] | None = None,
+    ) -> tuple[list[str] | None, str | None]:
+        """Units to judge, and a note where all units of a cell are judged: unfitted scores need no held-out units.
+
+        Args:
+            named: Units by name or role; None chooses test units or all.
+            scores: The scores to judge.
+            calibration: Units that are not judged.
+        """
+        if named is not None or self._test_only(scores):
+            return self.units(named, usual="test"), None
+        units = [unit for unit in self.units(None, usual="all") or () if unit not in set(calibration or ())]
+        number = f"all {len(units)}{' other' if calibration else ''} units"
+        note = (
+            f"{self.source.name}: {', '.join(scores)} {'was' if len(scores) == 1 else 'were'} not fitted, so no units "
+            f"are held out: {number} are judged. --units test judges the test units alone."
+        )
+        warnings.warn(note, InputWarning, stacklevel=2)
+        return units, note
+
+    def _test_only(self, scores: Mapping[str, Scores]) -> bool:
+        """Whether only test units are judged: not if all scores cover all inputs and state that nothing was fitted."""
+        if self.cell is None or self.not_held_out is not None or not scores:
+            return True
+        return any(s.fit is None or s.fit.units.any() or not s.covered.all() for s in scores.values())
+
+    @property
+    def scored(self) -> bool:
+        """Whether the cell's folder has scores files."""
+        return self.cell is not None and any(reading.find(self.source / SCORES, "*.csv"))
+
+    def units(self, named: Sequence[str] | None, *, usual: str | None = None) -> list[str] | None:
+        """Units by name or role; without names, the units of a cell with the usual role. A values file has no roles."""
+        if self.cell is not None:
+            requested = usual if named is None else named
+            if usual == "test" and self.not_held_out is not None:
+                warnings.warn(self.not_held_out, InputWarning, stacklevel=2)
+            return None if requested is None else list(units_of(self.cell.split, requested))
+        # A unit of a values file may itself be called "test" or "all": then it is a name, not a role.
+        all_units = set(self.table.unit_ids.tolist())
+        roles = [name for name in named or () if name in ROLES and name not in all_units]
+        if roles:
+            raise InputError(
+                f"{self.source}: units by role ({', '.join(roles)}) need a cell, whose split says who has it, and this "
+                "is a values file: give the cell's folder, or name the units."
+            )
+        return None if named is None else list(named)
+
+    def scores(self, named: Mapping[str, Path]) -> dict[str, Scores]:
+        """Scores in files, aligned with the table; of a cell also by name in its folder, or all if none is named."""
+        files = dict(named) if self.cell is None else self._score_files(named)
+        if not files:
+            raise InputError(f"{self.source}: at least one scores file must be given to judge; found none: give -s.")
+        aligned = align_all(self.table, files)
+        return {item.name: self._with_fit(item, files[item.name]) for item in aligned}
+
+    def _with_fit(self, scores: Scores, file: Path) -> Scores:
+        """The scores, with the fit units of the allocator of this name where their file does not state them.
+
+        Scores files of earlier versions do not state them; the allocator of the same name in the cell's folder does.
+        """
+        fitted = self.source / ALLOCATORS / f"{file.stem}.json"
+        if scores.fit is not None or file.parent != self.source / SCORES or not reading.is_file(fitted):
+            return scores
+        from deepval.allocators.allocator import file_content
+
+        try:
+            units = file_content(fitted)["training"]["units"]
+            inside = np.isin(self.table.unit_ids, list(map(str, units)))[self.table.unit]
+        except (InputError, KeyError, TypeError):
+            return scores  # the file is no allocator's: the units stay unknown
+        return replace(scores, fit=Fit(np.full(len(inside), len(units)), inside))
+
+    def _score_files(self, named: Mapping[str, Path]) -> dict[str, Path]:
+        """The named scores files, by path or by name in the cell's folder; all files there if none is named."""
+        folder = self.source / SCORES
+        stored = {path.stem: path for path in sorted(reading.find(folder, "*.csv"))}
+        if not named and not stored:
+            raise InputError(
+                f"{self.source}: there must be scores to judge, and none lie in {folder}: write some with "
+                f"`deepval score {self.source} ego-speed`, or give -s FILE."
+            )
+        for file in named.values():
+            if not file.suffix and not reading.exists(file) and str(file) not in stored:
+                raise InputError(
+                    f"{file}: must be a scores file or the name of one in {folder} ({', '.join(stored) or 'empty'}); "
+                    "there is neither."
+                )
+        chosen = {name: file if reading.exists(file) else stored.get(str(file), file) for name, file in named.items()}
+        return chosen or stored
+
+    def kinds(self, scores: Mapping[str, Scores], convention: Convention, *, every: bool = False) -> list[str]:
+        """Kinds of budgets that the costs allow: kinds that charge at least one of the scores, or all if `every`.
+
+        Where a costs file charges none of them, every kind whose modes have a cost is returned.
+        """
+        costs, per_input, measured = self.table.costs, self.table.input_costs, conventions(convention)
+        if costs is None:
+            unpaid = [kind for kind, unit in measured.items() if unit in per_input]
+            if unpaid:
+                note = (
+                    f"No {' and no '.join(unpaid)} budgets: nothing says what {', '.join(scores)} costs. Give --costs "
+                    "with [allocators.NAME] of each; 0 is a claim, too."
+                )
+                warnings.warn(InputWarning(note), stacklevel=2)
+            return ["selection"]
+        modes = list(costs.modes.values())
+        possible = [
+            kind
+            for kind, unit in measured.items()
+            if unit in per_input or (modes and all(unit in entry for entry in modes))
+        ]
+        unpriced = {
+            kind: [name for name, item in scores.items() if not _has_cost(costs, item, measured[kind])]
+            for kind in possible
+        }
+        most = 0 if every else max(len(scores) - 1, 0)
+        chosen = [kind for kind in possible if len(unpriced[kind]) <= most]
+        left_out = [kind for kind in possible if kind not in chosen]
+        if every and self.own_costs and left_out:
+            names = dict.fromkeys(name for kind in left_out for name in unpriced[kind])
+            note = (
+                f"No {' and no '.join(left_out)} budgets: the cell's costs have no cost of {', '.join(names)}. "
+                "`deepval profile` measures it; pass the costs file with --costs."
+            )
+            warnings.warn(InputWarning(note), stacklevel=2)
+            return ["selection", *chosen]
+        return ["selection", *(chosen or possible)]
+
+    def missing_costs(
+        self, scores: Mapping[str, Scores], budgets: Sequence[Budget], *, requested: bool = False
+    ) -> MissingCosts:
+        """Treatment of allocators without a cost: error if none has a cost and a measured budget was requested."""
+        costs = self.table.costs
+        units: set[Convention] = {budget.convention for budget in budgets if not isinstance(budget, Selection)}
+        charged = costs is not None and any(_has_cost(costs, item, unit) for item in scores.values() for unit in units)
+        return "list" if charged or (self.own_costs and not requested) else "error"
+
+
+def note_unknown_fits(scores: Mapping[str, Scores]) -> None:
+    """Warn of calibration scores that do not state the units that their allocator was fitted on."""
+    unknown = [name for name, item in scores.items() if item.fit is None]
+    if unknown:
+        note = (
+            f"{', '.join(unknown)}: the scores do not state which units they were fitted on (columns fit_units and "
+            "in_fit, as `deepval score` writes them); calibrate on units that were not fitted on."
+        )
+        warnings.warn(InputWarning(note), stacklevel=2)
+
+
+def _has_cost(costs: Costs, scores: Scores, unit: Convention) -> bool:
+    """Whether the costs include a cost of an allocator in a unit."""
+    return scores.kind == "deployable" and unit in costs.allocators.get(scores.name, {})
+
+
+def read_evaluation_data(
+    source: Path, *, costs: Path | None = None, modes: Sequence[str] | None = None
+) -> EvaluationData:
+    """The cell in a folder, or the losses in one or several values files; with these costs and modes, if any."""
+    if reading.is_folder(source) and (reading.exists(source / MANIFEST) or not parquet_files(source)):
+        from deepval.cells.folder import read_cell
+
+        cell = read_cell(source)
+        table = cell.listed if modes is None else cell.listed.with_modes(modes)
+        table = table if costs is None else replace(table, costs=Costs.of(costs))
+        return EvaluationData(source, table, cell, own_costs=costs is None)
+    if not reading.exists(source) and not source.suffix:
+        raise InputError(f"{source}: must be a values file (.csv, .parquet) or a cell's folder; there is neither.")
+    return EvaluationData(source, read_values(source, costs=costs, modes=modes))
+
+
+def head_of(files: OnDisk, costs: Path | None = None) -> EvaluationData:
+    """A case of the first input of a table that is not read into memory: it has the table's modes and costs."""
+    parts = Parts.of(files.source)
+    parts.require("unit", "input")
+    return EvaluationData(files.source, read_values(parts.head(), costs=costs))
+
+
+def heads_of(case: EvaluationData, files: Mapping[str, Path]) -> dict[str, Scores]:
+    """Placeholder scores of the first input of a table that is not read into memory: names and kinds of the files."""
+    if not files:
+        raise InputError(f"{case.source}: at least one scores file must be given to judge; found none: give -s.")
+    heads = {name: Parts.of(path, name).head() for name, path in files.items()}
+    kinds: dict[str, Kind] = {name: kind_of(head) for name, head in heads.items()}
+    return {name: Scores(name, np.zeros(1), np.ones(1, dtype=bool), kind=kinds[name]) for name in files}
 
 
 def case_of(cell: "BuiltCell", costs: Costs | None = None) -> EvaluationData:

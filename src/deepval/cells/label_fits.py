@@ -7,7 +7,7 @@ that regress and 0 or 1 for those that classify. The allocators are named `RECIP
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from deepval.allocators import Recipe, recipe_by_name
 from deepval.cells.fitting import Scored, fit_on, score_on
@@ -96,16 +96,16 @@ def known_labels(cell: BuiltCell, labels: Sequence[Label]) -> list[Label]:
 
 
 def scored_on_labels(
-    cell: BuiltCell,
-    recipes: Sequence[str | Recipe],
-    labels: Sequence[Label],
-    *,
-    seed: int = 0,
-    watch: Watch = unwatched,
+    cell: BuiltCell, labels: Mapping[Any, Sequence[Label]], *, seed: int = 0, watch: Watch = unwatched
 ) -> dict[str, Scored]:
-    """Scores of the test inputs by every recipe fitted on every label that it can learn from the fit units."""
-    chosen = [recipe_by_name(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
-    pairs = [(recipe, label) for label in known_labels(cell, labels) for recipe in chosen]
+    """Scores of the test inputs by every recipe fitted on each of its labels that it can learn from the fit units."""
+    every = list(dict.fromkeys(label for of_recipe in labels.values() for label in of_recipe))
+    pairs = [
+        (recipe_by_name(recipe) if isinstance(recipe, str) else recipe, label)
+        for label in known_labels(cell, every)
+        for recipe, of_recipe in labels.items()
+        if label in of_recipe
+    ]
     scores = {}
     for recipe, label in watch(pairs, f"fitting on {cell.folder.name}"):
         name = taught(recipe.name, label.name)
@@ -143,5 +143,5 @@ def judged_on_labels(
     """
     seeds, budgets = shared_seeds(cells, seed), [Selection(alpha) for alpha in alphas]
     for name, cell in cells.items():
-        scores = scored_on_labels(cell, recipes, labels, watch=watch)
+        scores = scored_on_labels(cell, dict.fromkeys(recipes, labels), watch=watch)
         yield name, judge(cell, scores, budgets, command=by, draws=draws, seed=seeds[name], missing="worst")

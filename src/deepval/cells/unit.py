@@ -43,7 +43,7 @@ from deepval.perception.reported.matching import (
 from deepval.progress import Watch, unwatched
 from deepval.systems.outcomes import Branches, Outcomes, branches, join_outcomes, reweight, unit_outcomes
 from deepval.systems.system import constants, same_plans, settable, with_constants
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 from deepval.world.objects import Objects, required_deceleration_mps2
 from deepval.world.scene import Scene

@@ -20,7 +20,7 @@ from deepval.files.writing import AMISS, HEADERS
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.detections import Calibration, Detections, ScoreKind
-from deepval.tables.column_files import cell_columns, parquet_bytes
+from deepval.tables.columns import cell_columns, parquet_bytes
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 

@@ -12,8 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
 from deepval.cells.spec import CellSpec
 from deepval.cli import options
-from deepval.cli.arguments import OptionGroup
-from deepval.cli.options import DrawOptions
+from deepval.cli.commands import OptionGroup
 from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
@@ -23,7 +22,7 @@ from deepval.paper.analysis import Analysis
 from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 from deepval.results import KINDS, MEASURED, Result
 from deepval.tables.costs import Costs
 
@@ -149,24 +148,24 @@ class Charges(OptionGroup):
     ] = None
     rails: options.Rails = None
 
-    def charging(self, declared: Analysis, drawn: DrawOptions | None) -> Any:
-        """The checked budgets; those of the analysis where none are named."""
-        from deepval.paper.charging import Charging
+    @property
+    def own_costs(self) -> Costs | None:
+        """The costs in the file, if any."""
+        return None if self.costs is None else Costs.of(self.costs)
 
+    def settings(self, declared: Analysis) -> dict[str, Any]:
+        """The checked budgets; those of the analysis where none are named."""
         allowed = KINDS if "selection" in declared.budgets else MEASURED
         kinds = tuple(
             dict.fromkeys(options.one_of(kind, allowed, "--budget") for kind in self.budget or declared.budgets)
         )
         if self.rails is not None and "energy" not in kinds:
             raise InputError("--rails applies only to energy budgets; none was requested: give --budget energy too.")
-        draws = {} if drawn is None else drawn.settings
-        return Charging(
-            alphas=tuple(Selection(alpha).alpha for alpha in self.alpha or LEVELS),
-            kinds=kinds,
-            rails=options.one_of(self.rails or RAILS[0], RAILS, "--rails"),
-            costs=None if self.costs is None else Costs.of(self.costs),
-            **draws,
-        )
+        return {
+            "kinds": kinds,
+            "alphas": tuple(Selection(alpha).alpha for alpha in self.alpha or LEVELS),
+            "rails": options.one_of(self.rails or RAILS[0], RAILS, "--rails"),
+        }
 
 
 @dataclass(frozen=True)

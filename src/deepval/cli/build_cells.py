@@ -1,7 +1,9 @@
-"""`deepval perceive` and `deepval build`: images -> detections; data sets and detections -> cells."""
+"""`deepval build`: data sets and detections -> cells; the options of commands that read a data set."""
 
 import math
 import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -9,129 +11,91 @@ import typer
 
 from deepval.cells import sources, spec
 from deepval.cli import options, terminal
-from deepval.cli.arguments import limits
-from deepval.cli.dataset_options import DataFiles, MappedFiles, check_roads
+from deepval.cli.commands import OptionGroup, limits
 from deepval.cli.options import Json, Workers
 from deepval.cli.terminal import say
+from deepval.datasets import DATASETS, Dataset, open_dataset
 from deepval.errors import InputError, InputWarning, suggestion
 from deepval.files import reading
 from deepval.files.writing import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.modes import NAMES, built_in_mode
 from deepval.perception.placing import PLACINGS
-from deepval.perception.running.decoding import STYLES
-from deepval.perception.running.onnx_model import PROVIDERS
 from deepval.planners.neural.masks import GET
 from deepval.protocol.cell_builds import current_cell, rebuild
-from deepval.report.table import quantity
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import PROFILES, check_modes
 from deepval.tables.values import ValueTable
 
+DatasetName = Annotated[
+    str | None,
+    typer.Option("--dataset", help=f"Data set: {', '.join(DATASETS)}.", autocompletion=options.completion(*DATASETS)),
+]
+Root = Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")]
+
+
+@dataclass(frozen=True)
+class DataFiles(OptionGroup):
+    """A data set on disk and the units to read."""
+
+    dataset: DatasetName = None
+    root: Root = None
+    units: options.Units = None
+
+    @property
+    def kind(self) -> str:
+        """Name of the data set."""
+        if self.dataset is None:
+            raise InputError(f"--dataset must be given: one of {', '.join(DATASETS)}.")
+        return options.one_of(self.dataset, tuple(DATASETS), "--dataset")
+
+    @property
+    def unit_names(self) -> list[str] | None:
+        """The units to read; None for all."""
+        return options.unit_list(self.units)
+
+    def open(self) -> Dataset:
+        """The data set."""
+        return open_dataset(self.kind, self.root)
+
+
+@dataclass(frozen=True)
+class MappedFiles(DataFiles):
+    """A data set on disk with its lane maps."""
+
+    maps: Annotated[
+        Path | None,
+        typer.Option("--maps", help="Folder of lane maps: nuScenes' map expansion, or ScenarioNet records."),
+    ] = None
+
+    def check_maps(self) -> None:
+        """Raise if --maps has no effect; only nuScenes has maps apart from its own files."""
+        if self.maps is not None and self.kind != "nuscenes":
+            raise InputError(
+                f"--maps changes nothing with --dataset {self.kind}: leave it out, or give another --dataset."
+            )
+
+    def open(self) -> Dataset:
+        """The data set, with its lane maps."""
+        self.check_maps()
+        return open_dataset(self.kind, self.root, **({} if self.maps is None else {"maps": self.maps}))
+
+
+def check_roads(source: Dataset, units: Sequence[str]) -> None:
+    """Raise unless every unit may have a lane map, for systems that draw the road."""
+    lacking = source.without_map(units)
+    if lacking:
+        others = ",".join(unit for unit in units if unit not in lacking)
+        advice = f" or name the other{'s' if ',' in others else ''}: --units {others}" if others else ""
+        raise InputError(
+            f"the learned planner draws the road, and {len(lacking)} of {len(units)} units have no lane map "
+            f"({', '.join(lacking)}): give --maps with their maps{',' if advice else ''}{advice}."
+        )
+
+
 SCORE_KINDS = ("probabilities", "raw", "none")
 SYNTHETIC = MappedFiles(dataset="synthetic")
-
-
-def perceive(
-    images: Annotated[
-        Path | None, typer.Argument(help="Folder of images; each sub-folder with images is a unit.")
-    ] = None,
-    *,
-    weights: Annotated[Path, typer.Option("--weights", "-w", help="Detector (.onnx), YOLO or DETR style.")],
-    size: Annotated[
-        list[int], typer.Option("--size", help="Resolution in pixels. Repeatable.", callback=limits(1, 16_384))
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Cache folder; a stopped run continues there.")],
-    names: Annotated[Path | None, typer.Option("--names", help="Class names (.json) if the model has none.")] = None,
-    style: Annotated[
-        str,
-        typer.Option(
-            "--style",
-            help=f"Output format of the detector: auto, {', '.join(STYLES)}.",
-            autocompletion=options.completion("auto", *STYLES),
-        ),
-    ] = "auto",
-    threads: Annotated[int, typer.Option("--threads", help="Threads of ONNX Runtime.", callback=limits(1, 1_024))] = 2,
-    provider: Annotated[
-        str,
-        typer.Option(
-            "--provider",
-            help=f"Provider of ONNX Runtime: {', '.join(PROVIDERS)}.",
-            autocompletion=options.completion(*PROVIDERS),
-        ),
-    ] = "cpu",
-    batch: Annotated[
-        int, typer.Option("--batch", help="Images per call of the detector.", callback=limits(1, 100_000))
-    ] = 1,
-    on_error: Annotated[
-        str,
-        typer.Option(
-            "--on-error",
-            help="A broken image: raise (stop), or record as failed.",
-            autocompletion=options.completion("raise", "record"),
-        ),
-    ] = "raise",
-    files: DataFiles,
-    samples: Annotated[
-        int, typer.Option("--samples", help="Timed calls per mode; 0: no timing.", callback=limits(0, 1_000_000))
-    ] = 50,
-    workers: Workers,
-    json: Json = False,
-) -> None:
-    """Run a detector over images at several resolutions.
-
-    The images lie in a folder or belong to a data set with pictures. The cache gets the detections of every unit, and
-    the cost of every mode.
-
-    Example: deepval perceive images -w yolov8s.onnx --size 320 --size 640 --out cache
-
-    A data set: deepval perceive --dataset nuscenes --root nuscenes -w yolov8s.onnx --size 320 --size 640 --out cache
-    """
-    from deepval.perception.running.detector import DetectorConfig
-    from deepval.perception.running.perceive import perceive as run
-
-    check_writable(out, folder=True)
-    source = _pictures(images, files)
-    runs_on = PROVIDERS[options.one_of(provider, tuple(PROVIDERS), "--provider")]
-    config = DetectorConfig(style=style, threads=threads, provider=runs_on, batch=batch)
-    with workers.start() as engine, terminal.step_bar() as step:
-        done = run(
-            source,
-            out,
-            weights=weights,
-            sizes=size,
-            names=names,
-            config=config,
-            on_error=on_error,
-            latency_samples=samples,
-            engine=engine,
-            progress=lambda at: step(f"{at.mode} {at.unit}", at.done, at.total),
-        )
-    if json:
-        terminal.print_json([vars(mode) for mode in done.modes])
-        return
-    for mode in done.modes:
-        say(
-            f"{mode.mode}: {quantity(mode.boxes, 'box', 'boxes')} on {quantity(mode.frames, 'frame')} of "
-            f"{quantity(mode.units, 'unit')} ({mode.units_run} run now, {quantity(mode.failed, 'frame')} failed)"
-        )
-        if mode.note is not None:
-            say(f"  note: {mode.note} Use more --samples on a quiet machine.")
-    say(f"Detections and manifest in {out}" + (f", costs in {done.costs}" if done.costs else ""))
-
-
-def _pictures(images: Path | None, files: DataFiles) -> "Path | dict[str, list[tuple[int, Path]]]":
-    """A folder of images, or the pictures of a data set by unit."""
-    from deepval.perception.running.perceive import units_of_scenes
-
-    if files.dataset is None and images is not None and files.root is None and files.units is None:
-        return images
-    if images is not None or files.dataset is None:
-        raise InputError("Give a folder of images, or --dataset with --root and --units, not both.")
-    opened = files.open()
-    units = opened.select(files.unit_names)
-    return units_of_scenes(opened.read_unit(unit)[0] for unit in terminal.watch(units, f"units of {opened.name}"))
 
 
 def build(
@@ -429,14 +393,14 @@ def _without_nan(content: dict[str, Any]) -> dict[str, Any]:
 
 def _judged_share(cell: _CellResult) -> str:
     """The share of frames that the system judges, of those on which both the cheapest and the fullest mode ran."""
-    from deepval.report.table import percent
+    from deepval.report.text_tables import percent
 
     judged, frames = len(cell.table), cell.frames
     return "" if judged == frames else f"judges {judged:,} of {frames:,} frames ({percent(judged / frames, 1)}); "
 
 
 def _sentence(summary: Any) -> str:
-    from deepval.report.table import almost_zero, number, percent
+    from deepval.report.text_tables import almost_zero, number, percent
 
     if not summary.affected:
         return f"none of {summary.inputs:,} inputs affected: both modes lead to the same losses"

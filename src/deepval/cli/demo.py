@@ -15,7 +15,7 @@ from deepval.cells import folder as folders
 from deepval.cells.fitting import Scored
 from deepval.cells.judgement import judge
 from deepval.cli import terminal
-from deepval.cli.arguments import limits
+from deepval.cli.commands import limits
 from deepval.cli.options import Json, Seed
 from deepval.cli.report_page import page_text, read_result
 from deepval.cli.terminal import say
@@ -28,7 +28,7 @@ from deepval.paper.analyses.regime import PAPER, regime_lines
 from deepval.report import forms
 from deepval.report.comparisons import overview
 from deepval.results import Result
-from deepval.tables.column_files import csv_text
+from deepval.tables.columns import csv_text
 from deepval.tables.costs import PROFILES
 
 BOARD = PROFILES["jetson-agx-xavier"]

@@ -1,16 +1,23 @@
-"""`deepval evaluate`: a cell or a values file, and score files -> verdicts."""
+"""`deepval evaluate`: a cell or a values file, and score files -> verdicts.
 
+The last judgement of a cell with default options is stored in its folder for `deepval report`. The name of that file is
+a hash of all inputs of the judgement and of the code, so a changed score, cost or program finds no file.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import deepval
-from deepval.cells.evaluation_data import head_of, heads_of, note_unknown_fits
-from deepval.cells.judgement import judge
+from deepval.cells.judgement import EvaluationData, head_of, heads_of, judge, note_unknown_fits
 from deepval.cli import options, terminal
-from deepval.cli.arguments import limits
+from deepval.cli.commands import limits
+from deepval.cli.compare import on_test_units, plan_on, print_plan
 from deepval.cli.options import (
     INTERVALS,
     MORE,
@@ -25,14 +32,15 @@ from deepval.cli.options import (
     SubjectOptions,
     Values,
 )
-from deepval.cli.registered_plan import on_test_units, plan_on, print_plan
-from deepval.cli.stored_judgement import store_judgement
 from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.canonical import digest_of, plain, sha256
 from deepval.files.writing import check_writable
 from deepval.judging.out_of_core import refuse
 from deepval.report import FORMS, console
 from deepval.results import Result
 from deepval.tables.chunks import on_disk
+from deepval.tables.scores import Scores
 
 DEFAULTS = (SubjectOptions(), ChargedBudgets(), DrawOptions())
 MOST_ROWS = 200
@@ -196,3 +204,48 @@ def _print_result(result: Result, form: str, *, most: int | None) -> None:
     else:
         text = FORMS[form](result)
     typer.echo(text, nl=False)
+
+
+PREFIX = "judgement-"
+CODE = "deepval.cells.judgement"
+"""Module whose code a judgement depends on, with all modules that it imports."""
+
+
+def store_judgement(case: EvaluationData, scores: Mapping[str, Scores], result: Result) -> None:
+    """Write the judgement and remove older ones; a folder that cannot be written to stays as it is."""
+    file = _file(case, scores)
+    with suppress(InputError, OSError):
+        result.save(file)
+        for older in reading.find(case.source, f"{PREFIX}*.json"):
+            if older != file:
+                older.unlink(missing_ok=True)
+
+
+def stored_judgement(case: EvaluationData, scores: Mapping[str, Scores]) -> Result | None:
+    """The stored judgement of these scores; None if there is none or it is damaged."""
+    file = _file(case, scores)
+    if not reading.is_file(file):
+        return None
+    with suppress(InputError):
+        return Result.load(file)
+    return None
+
+
+def _file(case: EvaluationData, scores: Mapping[str, Scores]) -> Path:
+    from deepval.protocol.store import code_digest, versions
+
+    inputs = {
+        "code": code_digest(CODE),
+        "versions": versions(),
+        "cell": None if case.cell is None else case.cell.id,
+        "table": case.table.digest,
+        "costs": plain(case.table.costs),
+        "scores": [[name, *_facts(item)] for name, item in scores.items()],
+    }
+    return case.source / f"{PREFIX}{digest_of(inputs)[:16]}.json"
+
+
+def _facts(scores: Scores) -> list[str]:
+    """Everything about scores that a judgement may depend on."""
+    arrays = [scores.covered, *(() if scores.fit is None else (scores.fit.units, scores.fit.inside))]
+    return [scores.digest, scores.kind, ",".join(scores.modes), *(sha256(np.ascontiguousarray(a).data) for a in arrays)]

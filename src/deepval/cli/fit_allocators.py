@@ -10,12 +10,12 @@ import typer
 from deepval.allocators import RECIPES, FittedAllocator, Learned, PixelRouter, read_allocator, recipe_by_name
 from deepval.allocators.row_allocator import export
 from deepval.cells import fitting
-from deepval.cells.evaluation_data import SCORES
 from deepval.cells.fitting import allocator_named, called
 from deepval.cells.folder import BuiltCell, read_cell
+from deepval.cells.judgement import SCORES
 from deepval.cells.spec import ROLES
 from deepval.cli import options, terminal
-from deepval.cli.arguments import limits
+from deepval.cli.commands import limits
 from deepval.cli.options import Json, Workers
 from deepval.cli.terminal import say
 from deepval.errors import InputError
@@ -25,8 +25,8 @@ from deepval.files.writing import check_writable, write_atomically
 from deepval.metering.cost_cards import CostCard, add_cards, measure_cards, read_entries
 from deepval.metering.energy import EnergyUse
 from deepval.metering.timing import Items, Stages
-from deepval.report.table import quantity
-from deepval.tables.column_files import csv_text, parquet_bytes
+from deepval.report.text_tables import quantity
+from deepval.tables.columns import csv_text, parquet_bytes
 from deepval.targets import TARGETS
 
 CellFolder = Annotated[Path, typer.Argument(help="Folder of a cell that `deepval build` wrote.")]

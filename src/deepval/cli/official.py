@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from deepval.cli import options, terminal
-from deepval.cli.arguments import limits
+from deepval.cli.commands import limits
 from deepval.cli.options import DataFolder, Json, Workers, WorkFolder
 from deepval.cli.terminal import say
 from deepval.doctor import doctor as checkup
@@ -21,7 +21,7 @@ from deepval.protocol import submissions, tracks
 from deepval.protocol.cell_builds import WORK
 from deepval.protocol.integrity import contradictions
 from deepval.protocol.tracks import NAMES, read_cells
-from deepval.report.table import quantity
+from deepval.report.text_tables import quantity
 
 
 def doctor(
@@ -96,9 +96,9 @@ def reproduce(
     Example: deepval reproduce synthetic kitti-public --data data --work work --out reproduction
     """
     from deepval.allocators import RECIPES
-    from deepval.cells.evaluation_data import openings
+    from deepval.cells.judgement import openings
     from deepval.paper.analysis import ANALYSES
-    from deepval.paper.cell_parts import BOARD
+    from deepval.paper.parts import BOARD
     from deepval.paper.plan_outcomes import followed
     from deepval.paper.run import run
     from deepval.paper.study_report import FILES, write_report

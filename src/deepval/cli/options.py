@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from deepval.cells.evaluation_data import EvaluationData, read_evaluation_data
+from deepval.cells.judgement import EvaluationData, read_evaluation_data
 from deepval.cells.spec import ROLES
-from deepval.cli.arguments import OptionGroup, check_number, limits
+from deepval.cli.commands import OptionGroup, check_number, limits
 from deepval.engines import ENGINES, Engine, engine
 from deepval.errors import InputError, suggestion
 from deepval.files import reading

@@ -8,11 +8,10 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from deepval.cells.evaluation_data import read_evaluation_data
-from deepval.cells.judgement import judge
+from deepval.cells.judgement import judge, read_evaluation_data
 from deepval.cli import options, terminal
-from deepval.cli.registered_plan import count_look
-from deepval.cli.stored_judgement import stored_judgement
+from deepval.cli.compare import count_look
+from deepval.cli.evaluate import stored_judgement
 from deepval.cli.terminal import say
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from deepval.report.table import Table
+    from deepval.report.text_tables import Table
 
 NARROWEST = 40
 """Columns of the narrowest terminal that output is folded to."""

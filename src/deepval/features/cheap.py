@@ -1,17 +1,18 @@
 """Glance -> the 65 cheap-side features of a frame, or the 18 of its observed objects, if the mode's placing observes.
 
-p is the probability of a reported box, of those with p >= 0.10. Sums, counts and maxima over nothing are 0, means,
-minima and order statistics over nothing NaN. NaN is also all that needs scores where there are no usable ones, a
-threshold where the mode is used without one, pictures where there are none, the frame before where there is none, and
-boxes where the cheap mode was not run. Ranges are capped at 80 m and times at 10 s, their value over nothing.
+p is the probability of a reported box; boxes with p < 0.10 are left out. Over an empty set, sums, counts and maxima are
+0, and means, minima and order statistics are NaN. A feature is also NaN if its input is missing: usable scores, the
+mode's threshold, pictures, the previous frame, or boxes because the cheap mode was not run. Ranges are capped at 80 m
+and times at 10 s; over an empty set they have these values.
 
-Objects are those that the planner is given for the cheap mode's report, in the ego frame (x forward, y left). A gap is
-the way from the ego's front to an object that reaches beyond it, 0 where it stands beside or across the front; the
-corridor is straight and as wide as the ego (1.2 m to either side, from the ego origin on, where its size is not known).
-Closing speed is ego speed less the object's own forward speed, or as reported where that is not known. Distances are
-between centres. Counts and maxima over nothing are 0, means over nothing NaN; gaps are at most 80 m and times at most
-10 s, their value over nothing. NaN is also all that needs the frame before where there is none (for track ids, where
-it was not run), objects where the cheap mode was not run, and the route where there is no map, route or pose.
+Objects are those that the planner receives from the cheap mode's report, in the ego frame (x forward, y left). The gap
+is the distance from the ego's front to an object that extends beyond it, 0 if the object is beside the front or across
+it. The corridor is straight and as wide as the ego; if the ego's size is unknown, it extends 1.2 m to either side, from
+the ego origin on. The closing speed is ego speed minus the object's own forward speed, or the reported closing speed if
+that is unknown. Distances are between centres. Over an empty set, counts and maxima are 0 and means are NaN. Gaps are
+capped at 80 m and times at 10 s; over an empty set they have these values. A feature is also NaN if its input is
+missing: the previous frame (for track ids: if it was not run), objects because the cheap mode was not run, or the route
+because there is no map, route or pose.
 """
 
 from bisect import bisect_right
@@ -100,11 +101,11 @@ COMPLEXITY = features_of(
         "count_person": "number of used boxes of class Pedestrian or Person_sitting",
         "count_cyclist": "number of used boxes of class Cyclist",
         "area_sum": "sum of area / (fx fy) over used boxes",
-        "fresh_count": "number of used boxes that continue none of the frame before (same class, best IoU >= 0.3)",
+        "fresh_count": "number of used boxes without a match in the previous frame (same class, best IoU >= 0.3)",
         "area_max": "largest area / (fx fy) of a used box",
         "overlap_sum": "sum of IoU over pairs of used boxes",
         "overlap_max": "largest IoU of two used boxes",
-        "vanished_count": "number of used boxes of the frame before that no used box overlaps by IoU >= 0.3",
+        "vanished_count": "number of used boxes of the previous frame that no used box overlaps by IoU >= 0.3",
         "count_change": "count - count one frame before",
         "ego_speed_mps": "",
         "ego_acceleration_mps2": "(ego speed - ego speed one frame before) / dt",
@@ -133,9 +134,9 @@ CRITICALITY = features_of(
         "side_nearest_m": "smallest range of a used object ahead beside the corridor, within 3.5 m of its middle",
         "time_to_collision_s": "smallest range / closing speed of a used object in the corridor, at most 10",
         "aside_m": "smallest distance of a used object's nearer side from the corridor's middle, 0 < range <= 40 m; "
-        "negative if it stands across, at most 10",
+        "negative if it extends across the middle, at most 10",
         "close_count": "number of used objects with 0 < range <= 20 m",
-        "demanding_confidence": "p of the object that requires a_req (of equals the largest), NaN if that is 0",
+        "demanding_confidence": "p of the object that requires a_req (if several, the largest), NaN if a_req is 0",
     },
 )
 FEATURES: tuple[Feature, ...] = CONFIDENCE + UNCERTAINTY + COMPLEXITY + CRITICALITY
@@ -366,13 +367,13 @@ NEED = features_of(
     {
         "nearest_m": "smallest gap of an object",
         "corridor_nearest_m": "smallest gap of an object in the corridor",
-        "corridor_closing_mps": "closing speed of that object (of equals the largest), 0 if there is none",
+        "corridor_closing_mps": "closing speed of that object (if several, the largest), 0 if there is none",
         "time_to_collision_s": "smallest gap / closing speed over the objects in the corridor that come nearer",
         "required": "a_req, m/s²: largest deceleration that an object in the corridor requires at its closing speed: "
         "closing² / 2 (gap - 2 m - 0.4 s closing), at most 9, 0 if none",
     },
 )
-ROUTE = features_of("route", {"connector_m": "way along the route to the next lane through an intersection"})
+ROUTE = features_of("route", {"connector_m": "distance along the route to the next lane through an intersection"})
 TRACKED_FEATURES: tuple[Feature, ...] = EGO + TRAFFIC + NEED + ROUTE
 """The 18 features, in the order of the columns."""
 TRACKED_NAMES = tuple(feature.name for feature in TRACKED_FEATURES)

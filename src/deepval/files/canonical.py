@@ -6,7 +6,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if hasattr(value, "__dataclass_fields__"):
-        return plain(asdict(value))
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, tuple | list | frozenset):
         return [plain(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value
@@ -174,6 +174,8 @@ def toml_content(data: bytes, source: Path | str) -> dict[str, Any]:
         raise InputError(f"{source}: must be a TOML file; {reason(error)}.") from error
 
 
+ALLOCATORS, SCORES = "allocators", "scores"
+"""Folders in a cell's folder: allocators fitted on it, and scores of its inputs."""
 MANIFEST = "manifest.json"
 TOP = frozenset({"values.parquet", "terms.parquet", "evidence.parquet", "frames.json", "split.json", "costs.toml"})
 """Names reserved for a cell's own files in its folder."""

@@ -87,16 +87,25 @@ def _hints(form: Any) -> dict[str, Any]:
 
 
 def _record(form: Any, content: Any, at: str) -> Any:
-    named, fields, hints = _object(content, at), dataclasses.fields(form), _hints(form)
-    unknown = sorted(named.keys() - {item.name for item in fields})
+    named, forms = _object(content, at), _entries(form)
+    unknown = sorted(named.keys() - forms.keys())
     if unknown:
-        raise InputError(f"{at} may have {', '.join(item.name for item in fields)}; found {quote(unknown[0])}.")
-    none = dataclasses.MISSING
-    needed = [item.name for item in fields if item.default is none and item.default_factory is none]
-    missing = [name for name in needed if name not in named]
+        raise InputError(f"{at} may have {', '.join(forms)}; found {quote(unknown[0])}.")
+    missing = [name for name, (_, required) in forms.items() if required and name not in named]
     if missing:
         raise InputError(f"{at} must have {missing[0]!r}; it has none.")
-    return form(**{name: check_form(hints[name], item, f"{at}.{name}") for name, item in named.items()})
+    entries = {name: check_form(forms[name][0], item, f"{at}.{name}") for name, item in named.items()}
+    return form.of_columns(entries) if hasattr(form, "of_columns") else form(**entries)
+
+
+@cache
+def _entries(form: Any) -> dict[str, tuple[Any, bool]]:
+    """Per entry of an object, its form and whether it is required: columns of a record, fields of other dataclasses."""
+    if hasattr(form, "of_columns"):
+        return {name: (column.form, column.required) for name, column in form.columns().items()}
+    hints, none = _hints(form), dataclasses.MISSING
+    items = dataclasses.fields(form)
+    return {i.name: (hints[i.name], i.default is none and i.default_factory is none) for i in items}
 
 
 def _typed_dict(form: Any, content: Any, at: str) -> dict[str, Any]:

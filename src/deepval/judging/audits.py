@@ -109,8 +109,9 @@ def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[H
     """Per budget, the median half-width of the paired interval over the allocators: typical, not the least effect."""
     widths: dict[BudgetKey, list[float]] = {a.key: [] for a in allowances}
     for row in rows:
-        if row.allocator not in REFERENCES and row.versus_random_hi is not None and row.versus_random_lo is not None:
-            widths[row.budget].append((row.versus_random_hi - row.versus_random_lo) / 2)
+        half = None if row.allocator in REFERENCES or row.versus_random is None else row.versus_random.half_width
+        if half is not None:
+            widths[row.budget].append(half)
     halves = [median(widths[a.key]) if widths[a.key] else None for a in allowances]
     return tuple(HalfWidth(**a.key.fields, half_width=half) for a, half in zip(allowances, halves, strict=True))
 

@@ -6,7 +6,7 @@ with calibration units. Two contenders are compared by gain, or by benefit or ha
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -18,7 +18,18 @@ from deepval.judging.draws import Draws, Interval
 from deepval.judging.resamples import Resampling, Sample, Totals
 from deepval.judging.rows import Judged
 from deepval.judging.streams import Streamed
-from deepval.results import BudgetKey, BudgetRecord, Reason, Result, Samples, joined, known
+from deepval.results import (
+    LO_HI,
+    Bounds,
+    BudgetKey,
+    BudgetRecord,
+    Estimate,
+    Reason,
+    Result,
+    Samples,
+    joined,
+    known,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +193,7 @@ def oracle_of(contender: Contender) -> str | None:
     return contender.row.oracle if isinstance(contender, Judged) else "oracle"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Comparison(BudgetRecord):
     """One allocator against another under one budget.
 
@@ -221,18 +232,12 @@ class Comparison(BudgetRecord):
     alpha: float
     convention: str | None = None
     accounting: str | None = None
-    difference: float | None = None
-    lo: float | None = None
-    hi: float | None = None
+    difference: Estimate | None = field(default=None, metadata=LO_HI)
     spread: float | None = None
-    loss: float | None = None
-    loss_lo: float | None = None
-    loss_hi: float | None = None
+    loss: Estimate | None = None
     unit: str = "share"
-    second_lo: float | None = None
-    second_hi: float | None = None
-    second_loss_lo: float | None = None
-    second_loss_hi: float | None = None
+    second: Bounds | None = None
+    second_loss: Bounds | None = None
     ndg_difference: float | None = None
     verdict: str | None = None
     second_verdict: str | None = None
@@ -277,14 +282,12 @@ def _compared(
     unlike = Reason.OTHER_ORACLES.text(one=ours, other=theirs) if both and not alike else None
     return Comparison(
         **start,
-        **bounds.share.estimate(paired.share[0]).columns("difference", "lo", "hi"),
-        **bounds.loss.estimate(paired.loss[0]).columns("loss"),
+        difference=bounds.share.estimate(paired.share[0]),
+        loss=bounds.loss.estimate(paired.loss[0]),
         spread=known(re.draws.spread(paired.share[re.drawn])) if re.resampled else None,
         unit=re.unit_shown,
-        second_lo=known(bounds.second_share.low),
-        second_hi=known(bounds.second_share.high),
-        second_loss_lo=known(bounds.second_loss.low),
-        second_loss_hi=known(bounds.second_loss.high),
+        second=bounds.second_share.bounds,
+        second_loss=bounds.second_loss.bounds,
         ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both and alike else None,
         verdict=oriented(bounds.share, of).verdict or oriented(bounds.loss, of).verdict,
         second_verdict=oriented(bounds.second_share, of).verdict or oriented(bounds.second_loss, of).verdict,

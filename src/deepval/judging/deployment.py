@@ -123,7 +123,7 @@ def deployment(
         calibration_rate=replay.rate,
         gain=replay.gain,
     )
-    facts = {name: getattr(threshold, name) for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain")}
+    facts = {name: threshold[name] for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain")}
     facts |= {"target_rate": threshold.target_rate, "rate_units": len(judged.unit_ids)}
     about |= facts | {"replays": [item._asdict() for item in replays]}
     return Deployment(threshold, replace(routing, about={**routing.about, **about}), tuple(replays))

@@ -315,16 +315,12 @@ def _width(item: Judged, judged_basis: Basis, difference: float) -> WidthCheck:
     return WidthCheck(
         row.allocator,
         **row.budget.fields,
-        half_width=None if spread is None else _half(row.versus_random_lo, row.versus_random_hi),
+        half_width=None if spread is None or row.versus_random is None else row.versus_random.half_width,
         predicted=None if spread is None else NORMAL * spread,
-        ndg_half_width=_half(row.ndg_lo, row.ndg_hi) if own else None,
+        ndg_half_width=row.ndg.half_width if own and row.ndg is not None else None,
         ndg_predicted=known(NORMAL * totals.draws.spread(np.where(selected, ndg, np.nan))) if own else None,
         units_needed=None if spread is None else units_to_resolve(spread, row.units, difference, power=POWER),
     )
-
-
-def _half(low: float | None, high: float | None) -> float | None:
-    return None if low is None or high is None else (high - low) / 2
 
 
 def _hanging(row: Row, without: Mapping[str, Result]) -> UnitCheck:

@@ -17,7 +17,7 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
-from deepval.results import Estimate, known
+from deepval.results import Bounds, Estimate, known
 
 EXACT_UP_TO = 50_000
 """Largest number of draws to enumerate: the 24,310 of 9 units fit, the 92,378 of 10 units do not."""
@@ -146,9 +146,14 @@ class Interval:
             return self
         return Interval(*(0.0 if abs(bound) <= least else bound for bound in (self.low, self.high)))
 
-    def estimate(self, value: float) -> Estimate:
-        """The value with this interval; None for NaN."""
-        return Estimate(known(value), known(self.low), known(self.high))
+    def estimate(self, value: float) -> Estimate | None:
+        """The value with this interval; None where the value is NaN."""
+        return Estimate.of(value, known(self.low), known(self.high))
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """The bounds; None where there is no interval."""
+        return None if math.isnan(self.low) or math.isnan(self.high) else Bounds(self.low, self.high)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -156,7 +161,7 @@ class Interval:
 
         Without an interval there is no verdict (None), which differs from "unresolved".
         """
-        if math.isnan(self.low) or math.isnan(self.high):
+        if self.bounds is None:
             return None
         if self.low > 0:
             return "better"

@@ -26,7 +26,7 @@ from deepval.progress import Watch, unwatched
 from deepval.results import Curve, DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
 from deepval.tables.chunks import OnDisk, on_disk
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.scores import CALIBRATE, Missing, Scores, align_all, on_part
 from deepval.tables.slices import groups
 from deepval.tables.values import ValueTable, read_values

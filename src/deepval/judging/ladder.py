@@ -23,7 +23,7 @@ from deepval.judging.budgets import Allowance
 from deepval.judging.oracle import oracle_gain
 from deepval.judging.resamples import Resamples, Resampling, Sample, in_memory
 from deepval.results import Optimum, Spending
-from deepval.tables import columns
+from deepval.tables import keys
 from deepval.tables.costs import CONVENTIONS, Convention
 from deepval.tables.scores import Scores
 from deepval.tables.values import LARGEST_LOSS, ValueTable
@@ -158,7 +158,7 @@ def _planned(
     table = resamples.table
     costs = mode_costs(allowed, table.modes)
     rows = np.flatnonzero((scored > 0).any(axis=1))
-    rows = rows[np.argsort(columns.as_text(table.input[rows]), kind="stable")]
+    rows = rows[np.argsort(keys.as_text(table.input[rows]), kind="stable")]
     if not len(rows):
         return Sample(*np.zeros((3, len(resamples.counts))))
     values, spend = table.mode_values[rows], [allowed_spend(allowed, int(inputs), cost) for inputs in resamples.inputs]
@@ -211,7 +211,7 @@ def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optim
     ]
     if not planned_for:
         return  # converting the ids of many inputs to text would take longer than judging them
-    order = np.argsort(columns.as_text(table.input), kind="stable")
+    order = np.argsort(keys.as_text(table.input), kind="stable")
     values = table.mode_values[order]
     for allowed in planned_for:
         spend = allowed_spend(allowed, len(table))

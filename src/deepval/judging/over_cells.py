@@ -7,7 +7,7 @@ out and counted.
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -32,14 +32,14 @@ from deepval.judging.draws import Draws, Interval
 from deepval.judging.resamples import Difference
 from deepval.judging.rows import Judged, paired_rows
 from deepval.judging.streams import Streamed
-from deepval.results import BudgetKey, BudgetRecord, Reason, Result, joined, known
+from deepval.results import LO_HI, BudgetKey, BudgetRecord, Estimate, Reason, Result, joined, known
 from deepval.tables.scores import REFERENCES
 
 AT_ONCE = 64
 """Rows to pool at a time: few enough for the cache."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pooled(BudgetRecord):
     """One allocator's equal-weight mean over cells under one budget.
 
@@ -73,12 +73,8 @@ class Pooled(BudgetRecord):
     cells: int
     oracle: str | None = None
     chance: str | None = None
-    versus_random: float | None = None
-    versus_random_lo: float | None = None
-    versus_random_hi: float | None = None
-    ndg: float | None = None
-    ndg_lo: float | None = None
-    ndg_hi: float | None = None
+    versus_random: Estimate | None = None
+    ndg: Estimate | None = None
     draws: int = 0
     draws_dropped: int = 0
     verdict: str | None = None
@@ -135,8 +131,8 @@ def _pooled(
         bounds = against[i].snapped()
         yield Pooled(
             **_opening(key, members),
-            **bounds.estimate(float(np.mean([p[i, 0] for p in paired]))).columns("versus_random"),
-            **of_ndg[i].estimate(float(np.mean([n[i, 0] for n in each_ndg]))).columns("ndg"),
+            versus_random=bounds.estimate(float(np.mean([p[i, 0] for p in paired]))),
+            ndg=of_ndg[i].estimate(float(np.mean([n[i, 0] for n in each_ndg]))),
             draws=len(draws),
             draws_dropped=dropped[i],
             verdict=bounds.verdict,
@@ -231,7 +227,7 @@ def shared_draws(bases: Mapping[str, Basis]) -> Draws:
     return first
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PooledComparison(BudgetRecord):
     """One contender against another under one budget, as the equal-weight mean over cells.
 
@@ -270,13 +266,9 @@ class PooledComparison(BudgetRecord):
     convention: str | None = None
     accounting: str | None = None
     cells: int = 0
-    difference: float | None = None
-    lo: float | None = None
-    hi: float | None = None
+    difference: Estimate | None = field(default=None, metadata=LO_HI)
     spread: float | None = None
-    ndg_difference: float | None = None
-    ndg_lo: float | None = None
-    ndg_hi: float | None = None
+    ndg_difference: Estimate | None = field(default=None, metadata={"bounds": ("ndg_lo", "ndg_hi")})
     verdict: str | None = None
     draws: int = 0
     dropped: int = 0
@@ -392,8 +384,8 @@ def over_pairs(
     of_ndg = draws.interval(ndg[drawn], selected & ~np.isnan(ndg[0])).snapped()
     return PooledComparison(
         **start,
-        **bounds.estimate(mean[0]).columns("difference", "lo", "hi"),
-        **of_ndg.estimate(ndg[0]).columns("ndg_difference", "ndg_lo", "ndg_hi"),
+        difference=bounds.estimate(mean[0]),
+        ndg_difference=of_ndg.estimate(ndg[0]),
         spread=known(draws.spread(mean[drawn])) if resampled else None,
         verdict=oriented(bounds, of).verdict,
         dropped=int(np.count_nonzero(~defined)) if defined.any() else 0,

@@ -14,7 +14,7 @@ from deepval.arrays import Bool, Float
 from deepval.errors import InputError, suggestion
 from deepval.judging.resamples import Resamples
 from deepval.judging.selections import runs
-from deepval.results import Area, CallShare, Reason, Recovery, joined, known
+from deepval.results import Area, CallShare, Reason, Recovery, joined
 from deepval.tables.scores import Scores
 from deepval.tables.shares import share_of_inputs
 
@@ -102,11 +102,11 @@ def _recovery(fresh: Fresh, name: str, levels: Sequence[float]) -> Recovery:
     for column, level in enumerate(levels):
         share = curve.reached[:, column]
         of = re.draws.interval(share[re.drawn], selected & ~np.isnan(share[re.drawn]))
-        calls.append(CallShare(level, known(share[0]), known(of.low), known(of.high)))
+        calls.append(CallShare(level, of.estimate(share[0])))
     return Recovery(
         allocator=name,
-        **bounds.estimate(apgr[0]).columns("apgr"),
-        **ahead.estimate(apgr[0] - 0.5).columns("versus_random"),
+        apgr=bounds.estimate(apgr[0]),
+        versus_random=ahead.estimate(apgr[0] - 0.5),
         verdict=None if name == ORACLE else ahead.verdict,
         calls=tuple(calls),
         draws=len(re.draws),
@@ -123,8 +123,8 @@ def area(fresh: Fresh, candidate: str, baseline: str) -> Area:
     return Area(
         candidate=candidate,
         baseline=baseline,
-        **bounds.share.estimate(paired.share[0]).columns("difference", "lo", "hi"),
-        **bounds.loss.estimate(paired.loss[0]).columns("loss"),
+        difference=bounds.share.estimate(paired.share[0]),
+        loss=bounds.loss.estimate(paired.loss[0]),
         unit=re.unit_shown,
         verdict=bounds.verdict,
         draws=len(re.draws),

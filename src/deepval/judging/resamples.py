@@ -124,18 +124,17 @@ class Versus:
         """The verdict of the second opinion."""
         return self.second_share.verdict or self.second_loss.verdict
 
-    def columns(self, difference: Difference) -> dict[str, Any]:
-        """The columns of a row or stream that compare it with random; `difference` has the points."""
-        columns: dict[str, Any] = {
-            **self.share.estimate(difference.share[0]).columns("versus_random"),
-            **self.loss.estimate(difference.loss[0]).columns("versus_random_loss"),
+    def fields(self, difference: Difference) -> dict[str, Any]:
+        """The fields of a row or stream that compare it with random; `difference` has the points."""
+        return {
+            "versus_random": self.share.estimate(difference.share[0]),
+            "versus_random_loss": self.loss.estimate(difference.loss[0]),
+            "versus_random_second": self.second_share.bounds,
+            "versus_random_loss_second": self.second_loss.bounds,
             "verdict": self.verdict,
             "second_verdict": self.second_verdict,
             "versus_random_dropped": self.dropped,
         }
-        for name, second in (("versus_random", self.second_share), ("versus_random_loss", self.second_loss)):
-            columns |= {f"{name}_second_lo": known(second.low), f"{name}_second_hi": known(second.high)}
-        return columns
 
 
 @dataclass(frozen=True, eq=False)

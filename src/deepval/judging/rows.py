@@ -18,14 +18,15 @@ from deepval.judging import ladder, selections
 from deepval.judging.budgets import Allowance, no_prize
 from deepval.judging.draws import LEVEL, simultaneous
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Difference, Resampling, Sample, Totals, in_memory
-from deepval.results import BudgetKey, Reason, Row, in_words, joined, known
+from deepval.results import Bounds, BudgetKey, Estimate, Reason, Row, in_words, joined, known
 from deepval.tables.scores import Scores
 
 REFERENCE: dict[str, Any] = {"verdict": None, "second_verdict": None}
 """Fields of rows of references: they have no verdict."""
-NO_NDG: dict[str, Any] = dict.fromkeys(
-    ("ndg", "ndg_lo", "ndg_hi", "ndg_without_lo", "ndg_without_hi", "ndg_without_unit")
-) | {"draws_dropped": 0, "weight_dropped": 0.0}
+NO_NDG: dict[str, Any] = dict.fromkeys(("ndg", "ndg_without", "ndg_without_unit")) | {
+    "draws_dropped": 0,
+    "weight_dropped": 0.0,
+}
 """Fields of rows that exceed the selection budget: they have no nDG."""
 Item = TypeVar("Item")
 AT_ONCE = 256
@@ -255,7 +256,8 @@ class _Bench:
         for begin in range(0, len(entries), AT_ONCE):
             part = entries[begin : begin + AT_ONCE]
             for (entry, sample), fields in zip(part, self._points(part).fields, strict=True):
-                row = self._row(entry, fields)
+                estimates = {name: Estimate.of(fields[name]) for name in ("ndg", "versus_random", "versus_random_loss")}
+                row = self._row(entry, fields | estimates)
                 yield Gained(row, sample, entry.by.prize, self._nothing, self.resamples, entry.by.chance_gain)
 
     def _points(self, entries: Sequence[tuple[_Draft, Sample]]) -> _Points:
@@ -309,8 +311,8 @@ class _Bench:
         for i, ((entry, sample), against, of_ndg, without) in enumerate(zip(entries, *spans, strict=True)):
             counts = resampled and worth[i]
             values = {
-                **of_ndg.estimate(ndg[i, 0]).columns("ndg"),
-                **against.columns(Difference(difference.loss[i], difference.share[i])),
+                "ndg": of_ndg.estimate(ndg[i, 0]),
+                **against.fields(Difference(difference.loss[i], difference.share[i])),
                 "versus_random_spread": known(against.spread),
                 "draws_dropped": int(dropped[i]) if counts else 0,
                 "weight_dropped": draws.weight_of(~selected[i]) if counts and dropped[i] else 0.0,
@@ -328,8 +330,7 @@ class _Bench:
         lowest, highest = np.where(unknown, np.inf, left_out), np.where(unknown, -np.inf, left_out)
         ids, bounds = self.resamples.unit_ids, (lowest.min(axis=1).tolist(), highest.max(axis=1).tolist())
         for low, high, unit in zip(*bounds, lowest.argmin(axis=1).tolist(), strict=True):
-            values = {"ndg_without_lo": low, "ndg_without_hi": high, "ndg_without_unit": ids[unit]}
-            yield values if low < np.inf else {}
+            yield {"ndg_without": Bounds(low, high), "ndg_without_unit": ids[unit]} if low < np.inf else {}
 
 
 def with_simultaneous(judged: Sequence[Judged], resamples: Resampling) -> list[Judged]:
@@ -343,7 +344,7 @@ def with_simultaneous(judged: Sequence[Judged], resamples: Resampling) -> list[J
 
 def _at_once(
     name: str, samples: Sequence[Float[np.ndarray, "resample"]], judged: Sequence[Judged], resamples: Resampling
-) -> dict[int, dict[str, float]]:
+) -> dict[int, dict[str, Bounds | None]]:
     """Simultaneous bounds by index of the row, for the rows whose difference of this name has an interval."""
     compared = [i for i, item in enumerate(judged) if item.row.verdict and item.row[f"{name}_lo"] is not None]
     if not compared:
@@ -351,8 +352,7 @@ def _at_once(
     table = np.stack([samples[i] for i in compared])
     units = len(resamples.unit_ids)
     bounds = simultaneous(table[:, 0], table[:, resamples.drawn], resamples.draws, units=units)
-    low, high = f"{name}_simultaneous_lo", f"{name}_simultaneous_hi"
-    return {i: {low: interval.low, high: interval.high} for i, interval in zip(compared, bounds, strict=True)}
+    return {i: {f"{name}_simultaneous": of.bounds} for i, of in zip(compared, bounds, strict=True)}
 
 
 FEWEST = 3
@@ -417,7 +417,8 @@ def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[
 
 def _towards(item: Judged, resamples: Resampling) -> Float[np.ndarray, "draw"]:
     """The difference in every draw, oriented so that values below 0 contradict the verdict."""
-    difference = item.difference.loss if item.row.versus_random_lo is None else item.difference.share
+    share = item.row.versus_random is not None and item.row.versus_random.low is not None
+    difference = item.difference.share if share else item.difference.loss
     return SIGNS[item.row.verdict or ""] * difference[resamples.drawn]
 
 

@@ -15,14 +15,14 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.judging import selections
 from deepval.judging.budgets import Allowance
-from deepval.judging.draws import Interval, predicted
+from deepval.judging.draws import predicted
 from deepval.judging.kernel import at_least
 from deepval.judging.policies import FrozenThreshold, slots_of
 from deepval.judging.prices import Price
 from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory, order_of
 from deepval.judging.sieve import SiftedScores
 from deepval.judging.ties import TiedCut
-from deepval.results import ModeRate, Reason, Threshold, joined, known
+from deepval.results import Estimate, ModeRate, Reason, Threshold, joined
 from deepval.tables.scores import Scores
 
 
@@ -215,14 +215,12 @@ def replayed(
     number = len(resamples.modes) - 1
     by_mode = [_by_unit(resamples, (modes == mode).astype(float)) for mode in range(1, number + 1)]
     taken = zip(resamples.modes[1:], _rates(resamples, by_mode), strict=True)
-    rates = tuple(ModeRate(mode, rate, known(of.low), known(of.high)) for mode, (rate, of) in taken)
-    ((rate, bounds),) = _rates(resamples, [_by_unit(resamples, (modes > 0).astype(float))])
+    rates = tuple(ModeRate(mode, rate) for mode, rate in taken)
+    (rate,) = _rates(resamples, [_by_unit(resamples, (modes > 0).astype(float))])
     spend = None if threshold.spend is None else sum(costs[item.mode] * item.rate for item in rates if item.rate)
     return replace(
         threshold,
         rate=rate,
-        rate_lo=known(bounds.low),
-        rate_hi=known(bounds.high),
         rates=tuple(mode_rate for mode_rate in rates if mode_rate.mode in {of.mode for of in threshold.rates}),
         spend=spend,
         **fields,
@@ -238,28 +236,24 @@ def _expected(resamples: Resampling, accepted: Sequence[_Accepted]) -> Iterator[
             yield Threshold(**fields)
             continue
         own = [next(rates) for _ in by_mode]
-        (rate, bounds), of_modes = own[-1], list(zip(costs, own, strict=False))
+        of_modes = list(zip(costs, own, strict=False))
         expected = {
-            "rate": rate,
-            "rate_lo": known(bounds.low),
-            "rate_hi": known(bounds.high),
-            "rates": tuple(ModeRate(mode, share, known(of.low), known(of.high)) for mode, (share, of) in of_modes),
+            "rate": own[-1],
+            "rates": tuple(ModeRate(mode, rate) for mode, rate in of_modes),
             "target_spend": spend,
-            "spend": None if spend is None else sum(costs[mode] * share for mode, (share, _) in of_modes),
+            "spend": None if spend is None else sum(costs[mode] * rate for mode, rate in of_modes),
             "reason": joined([fields.get("reason"), *alone]),
         }
         yield Threshold(**fields | expected)
 
 
-def _rates(resamples: Resampling, accepted: Sequence[Float[np.ndarray, "unit"]]) -> Iterator[tuple[float, Interval]]:
+def _rates(resamples: Resampling, accepted: Sequence[Float[np.ndarray, "unit"]]) -> list[Estimate]:
     """The shares of accepted inputs, each with its prediction interval, from the draws that contain any input."""
     if not accepted:
-        return iter(())
+        return []
     inputs, taken = resamples.inputs, np.stack([resamples.counts @ by_unit for by_unit in accepted])
     shares = np.divide(taken, inputs, out=np.full(taken.shape, np.nan), where=inputs > 0)
     spread = resamples.draws.spreads(shares[:, resamples.drawn]) if resamples.resampled else np.full(len(taken), np.nan)
-    units = int(np.count_nonzero(resamples.per_unit[:, 0]))
-    rates = shares[:, 0].tolist()
-    return zip(
-        rates, [predicted(rate, own, units) for rate, own in zip(rates, spread.tolist(), strict=True)], strict=True
-    )
+    units, rates = int(np.count_nonzero(resamples.per_unit[:, 0])), shares[:, 0].tolist()
+    intervals = [predicted(rate, own, units).bounds for rate, own in zip(rates, spread.tolist(), strict=True)]
+    return [Estimate(rate, *of) if of else Estimate(rate) for rate, of in zip(rates, intervals, strict=True)]

@@ -15,7 +15,7 @@ from deepval.judging.resamples import ratio
 from deepval.paper.row_columns import column, count, high, low, share
 from deepval.perception.reported.losses import LOSSES
 from deepval.perception.reported.score_thresholds import GRID, SHARED, OperatingPoint, count_matching_point
-from deepval.report.table import number
+from deepval.report.text_tables import number
 from deepval.results import Result
 from deepval.tables.costs import Costs
 from deepval.tables.values import ValueTable

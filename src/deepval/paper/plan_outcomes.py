@@ -4,18 +4,19 @@ Allocators are those of the run. Selection budgets are judged with allocators fr
 causal policies with what was fitted on training units alone; other budgets are no part of a run.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from deepval.cells.evaluation_data import openings
-from deepval.errors import InputError
+from deepval.cells.judgement import openings
+from deepval.errors import InputError, InputWarning
 from deepval.judging.comparison import Basis, parsed
 from deepval.judging.over_cells import PooledComparison, compared_over, together
-from deepval.paper.cell_parts import CellAtHand
+from deepval.paper.parts import CellAtHand
 from deepval.protocol.plans import DIRECTIONS, Planned, registered
-from deepval.report.table import Table, interval, lines_of, percent
+from deepval.report.text_tables import Table, interval, lines_of, percent
 from deepval.results import BudgetKey
 
 CAUSAL = "causal"
@@ -75,7 +76,9 @@ def followed(path: Path, cells: Sequence[CellAtHand]) -> PlanFollowed:
 
     @cache
     def held(ids: tuple[str, ...], part: str) -> dict[str, Basis]:
-        found = {cell: at_hand[cell].part(part) for cell in ids}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)  # the rows state what a command would warn of
+            found = {cell: at_hand[cell].part(part) for cell in ids}
         return together({cell: result for cell, result in found.items() if result is not None})
 
     def row(item: Planned, alpha: float) -> PlannedRow:
@@ -132,11 +135,11 @@ def _notes(plan: PlanFollowed) -> Iterator[str]:
     before = [number for number in plan.opened_before.values() if number]
     blind = sum(number is None for number in plan.opened_before.values())
     yield (
-        f"When it was registered, test units of {len(before)} of its {len(plan.opened_before)} cells had been judged on"
-        f" as far as was told; {blind} cells were registered without their folders, so of them nobody knows."
+        f"At registration, the test units of {len(before)} of its {len(plan.opened_before)} cells had been judged; for"
+        f" {blind} cells this is not recorded, because their folders were not named."
     )
     if plan.opened:
         least, most = min(plan.opened.values()), max(plan.opened.values())
-        looks = f"{least}" if least == most else f"{least} to {most}"
-        yield f"By now {looks} looks at the test units of each cell are on record here."
+        times = f"{least}" if least == most else f"{least} to {most}"
+        yield f"By now, the test units of each cell have been judged {times} times, as recorded in their folders."
     yield from dict.fromkeys(f"{row.candidate}, {row.over}: {row.reason}." for row in plan.rows if row.reason)

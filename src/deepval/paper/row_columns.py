@@ -9,8 +9,8 @@ from itertools import groupby
 from statistics import fmean
 from typing import Any
 
-from deepval.report.table import MISSING as DASH
-from deepval.report.table import Table, TableCell, interval, number, percent
+from deepval.report.text_tables import MISSING as DASH
+from deepval.report.text_tables import Table, TableCell, interval, number, percent
 from deepval.results import BudgetRecord
 
 Form = Callable[[Any], str | TableCell]

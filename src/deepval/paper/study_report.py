@@ -1,7 +1,6 @@
 """A run -> its report: words first, then tables by theme beside the paper's figures; as HTML, Markdown and JSON."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from deepval.paper.plan_outcomes import PlanFollowed
 from deepval.paper.published_figures import SOURCE, Agreement, Beside, Records, laid_beside
 from deepval.paper.run import Run
 from deepval.report.study import Part, Passage, Study, as_html, as_markdown, nonempty, with_subject
-from deepval.report.table import MISSING, Table, interval, lines_of, number
+from deepval.report.text_tables import MISSING, Table, interval, lines_of, number
 from deepval.version import __version__
 
 LEADS = {
@@ -33,7 +32,7 @@ def write_report(run: Run, out: Path, plan: PlanFollowed | None = None) -> dict[
     outcomes = finding_outcomes_of(records, [_about(at) for at in run.cells])
     study = study_of(run, agreement, outcomes, plan)
     content = _content(run, records, agreement) | {"findings": finding_outcomes.content(outcomes)}
-    content |= {"plan": None if plan is None else plain(asdict(plan))}
+    content |= {"plan": plain(plan)}
     texts = (as_html(study), as_markdown(study), json_text(content))
     for name, text in zip(FILES, texts, strict=True):
         write_atomically(out / name, text, make_folder=True)
@@ -64,12 +63,12 @@ def _content(run: Run, records: Records, agreement: Agreement) -> dict[str, Any]
             for name, by_dataset in run.outcomes.items()
             if any(entry.refused for entry in by_dataset.values())
         },
-        "beside_the_paper": plain(asdict(agreement)),
+        "beside_the_paper": plain(agreement),
         "analyses": {
             name: {ds: plain(rows) for ds, rows in by_dataset.items()} for name, by_dataset in records.items()
         },
         "tables": {
-            name: {ds: [plain(asdict(table)) for table in tables] for ds, tables in by_dataset.items()}
+            name: {ds: [plain(table) for table in tables] for ds, tables in by_dataset.items()}
             for name, by_dataset in _tables(run)
         },
     }

@@ -30,8 +30,8 @@ from deepval.protocol.submission_files import ENDINGS
 from deepval.protocol.submissions import Submission
 from deepval.protocol.tracks import TrackedCell
 from deepval.results import UNITS, Record, known
-from deepval.tables.columns import positions
 from deepval.tables.costs import Convention
+from deepval.tables.keys import positions
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 

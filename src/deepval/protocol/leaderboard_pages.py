@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from deepval.report.forms import content_policy, escape_markdown, table_markdown
-from deepval.report.table import MISSING, Mark, Table, TableCell, interval, number, percent
+from deepval.report.text_tables import MISSING, Mark, Table, TableCell, interval, number, percent
 from deepval.results import UNITS, BudgetKey
 from deepval.tables.scores import REFERENCES
 

@@ -41,7 +41,7 @@ from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
 from deepval.protocol.tracks import TrackedCell
-from deepval.results import BudgetKey, BudgetRecord, Result
+from deepval.results import BudgetKey, BudgetRecord, Estimate, Result
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import on_part
 
@@ -50,7 +50,7 @@ LADDER_REFERENCES = ("oracle-ladder", "random-ladder")
 """References that are listed only where every cell has them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Standing(BudgetRecord):
     """One allocator's standing among those judged on the same cells under one budget.
 
@@ -88,12 +88,8 @@ class Standing(BudgetRecord):
     chance: str | None = None
     rank: int | None = None
     rank_hi: int | None = None
-    versus_random: float | None = None
-    versus_random_lo: float | None = None
-    versus_random_hi: float | None = None
-    ndg: float | None = None
-    ndg_lo: float | None = None
-    ndg_hi: float | None = None
+    versus_random: Estimate | None = None
+    ndg: Estimate | None = None
     gain_share: float | None = None
     benefit_share: float | None = None
     harm_share: float | None = None
@@ -165,11 +161,7 @@ def _allocator_standing(row: Pooled, members: Sequence[Judged], rank: tuple[int,
         rank=best,
         rank_hi=worst,
         versus_random=row.versus_random,
-        versus_random_lo=row.versus_random_lo,
-        versus_random_hi=row.versus_random_hi,
         ndg=row.ndg,
-        ndg_lo=row.ndg_lo,
-        ndg_hi=row.ndg_hi,
         verdict=row.verdict,
         reason=row.reason,
         **_shares(members),
@@ -183,8 +175,8 @@ def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged],
     bounds = versus_random_bounds(mean_paired(members, cells), cells)
     return replace(
         start,
-        **bounds.estimate(float(np.mean([member.paired[0] for member in members]))).columns("versus_random"),
-        ndg=_mean([member.row.ndg for member in members]),
+        versus_random=bounds.estimate(float(np.mean([member.paired[0] for member in members]))),
+        ndg=Estimate.of(_mean([member.row.ndg for member in members])),
         **_shares(members),
     )
 

@@ -21,7 +21,7 @@ from deepval.errors import InputError, InputWarning, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import file_digest
 from deepval.protocol.cards import CARD, LARGEST_CARD, card_content, card_of
-from deepval.tables import columns
+from deepval.tables import columns, keys
 from deepval.tables.scores import FIT_UNITS, IN_FIT, SCORE_PREFIX, Scores, align
 from deepval.tables.values import ValueTable
 
@@ -193,9 +193,9 @@ def _check_lengths(content: columns.Columns) -> None:
 def _check_split(content: columns.Columns, cell: WantedScores) -> None:
     """Refuse rows of training units and name one; `align` refuses ids that are not in the cell."""
     ids = content.ids("input")
-    if np.all(columns.positions(ids, cell.scored.input) >= 0):
+    if np.all(keys.positions(ids, cell.scored.input) >= 0):
         return
-    rows = columns.positions(ids, cell.table.input)
+    rows = keys.positions(ids, cell.table.input)
     unit = cell.table.unit_ids[cell.table.unit[rows]]
     wrong = np.flatnonzero((rows >= 0) & ~np.isin(unit, cell.scored.unit_ids))
     if len(wrong):

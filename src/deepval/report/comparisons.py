@@ -7,7 +7,7 @@ from deepval.judging.comparison import Comparison
 from deepval.judging.diagnosis import Diagnosis, WidthCheck
 from deepval.judging.over_cells import PooledComparison
 from deepval.report.result_tables import IN_LOSS, SECOND, SECOND_BOUNDS
-from deepval.report.table import (
+from deepval.report.text_tables import (
     MISSING,
     Mark,
     Table,

@@ -4,29 +4,39 @@ On a terminal an allocator that beats random is bold green, one that loses to ra
 """
 
 import html
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from itertools import islice
+from typing import Any
 
 from deepval.judging.audits import setting
 from deepval.report.forms import table_html
-from deepval.report.layout import Style, fold, lay_out, printable
-from deepval.report.result_tables import OF_LADDER, explanations, result_tables, verdict_table
-from deepval.report.sentences import (
-    MOST_SENTENCES,
+from deepval.report.result_tables import (
+    OF_LADDER,
     closing_sentences,
-    excerpt,
-    excerpt_sentences,
+    explanations,
     headline,
+    result_tables,
     setting_sentences,
+    verdict_table,
 )
-from deepval.report.table import Table, TableCell, lines_of, number, quantity
+from deepval.report.text_tables import Style, Table, TableCell, fold, lay_out, lines_of, number, printable, quantity
 from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
+from deepval.tables.scores import REFERENCES
 from deepval.tables.values import ValueTable
 
 PROSE = 120
 """Largest width of sentences on a wide terminal."""
+BEST, WORST = 10, 3
+"""How many allocators with the largest and the smallest gains an excerpt shows per budget."""
+RECORDS = ("rows", "slices", "streams", "gaps", "thresholds", "recovery", "ladder")
+"""Fields of a result; every one of them has its own table."""
+MOST_SENTENCES = 12
+"""Largest number of notes, and of sentences about budgets, in an excerpt."""
 COLOURS = {"better": "\x1b[1;32m", "worse": "\x1b[31m"}
 BOLD, DIM, END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
@@ -59,6 +69,66 @@ def _notes(result: Result, *, summary: bool) -> Sequence[str]:
     """The warnings of a result; a summary has the first ones and the number of the others."""
     over = len(result.warnings) - MOST_SENTENCES
     return [*result.warnings[:MOST_SENTENCES], f"{over:,} further notes."] if summary and over > 0 else result.warnings
+
+
+def excerpt(result: Result, most: int) -> Result:
+    """The result with the best and the worst rows of each budget by gain, if it has more than `most` rows.
+
+    Other records are limited to the same allocators and budgets, and to `most` rows.
+    """
+    if max(len(getattr(result, name)) for name in RECORDS) <= most:
+        return result
+    members: dict[str, list[Row]] = {}
+    for row in result.rows:
+        members.setdefault(row.budget.label, []).append(row)
+    rows = [row for label in members for row in _extremes(members[label])]
+    pairs = {(row.budget.label, row.allocator) for row in rows}
+    names = {row.allocator for row in rows}
+    parts: dict[str, Any] = {
+        name: tuple(item for item in getattr(result, name) if (item.budget.label, item.allocator) in pairs)[:most]
+        for name in ("slices", "streams", "gaps", "thresholds")
+    }
+    parts["recovery"] = tuple(row for row in result.recovery if row.allocator in names)[:most]
+    return replace(result, rows=tuple(rows[:most]), ladder=result.ladder[:most], **parts)
+
+
+def _extremes(rows: Sequence[Row]) -> list[Row]:
+    """The references, the best and the worst allocators under one budget, the largest gain first."""
+    ranked = sorted(rows, key=lambda row: -math.inf if row.gain is None else row.gain, reverse=True)
+    entered = [row.allocator for row in ranked if row.allocator not in REFERENCES]
+    names = {*REFERENCES, *entered[:BEST], *entered[-WORST:]}
+    return [row for row in ranked if row.allocator in names]
+
+
+def excerpt_sentences(whole: Result, part: Result) -> list[str]:
+    """The number of each verdict, budget by budget, and the number of rows in the excerpt and in the whole result."""
+    members: dict[tuple[str, str], list[Row]] = {}
+    for row in whole.rows:
+        if row.verdict:
+            members.setdefault((row.budget.label, row.chance or "random"), []).append(row)
+    words = [
+        f"{budget}, against {chance}: {_verdict_counts(rows)}."
+        for (budget, chance), rows in islice(members.items(), MOST_SENTENCES)
+    ]
+    if len(members) > MOST_SENTENCES:
+        words.append(f"The verdicts of {len(members) - MOST_SENTENCES:,} further budgets are not counted here.")
+    count, total = (sum(len(getattr(result, name)) for name in RECORDS) for result in (part, whole))
+    return [
+        *words,
+        f"This is a summary with {count:,} of {total:,} rows: the {BEST} largest and {WORST} smallest gains of each "
+        "budget, and the references. --all prints every row; --json and --out FILE have them too, and --format csv has "
+        "every verdict.",
+    ]
+
+
+def _verdict_counts(rows: Sequence[Row]) -> str:
+    """How many rows have each verdict, and how many of these verdicts are qualified."""
+    counts = Counter(row.verdict or "" for row in rows)
+    weak = Counter(row.verdict or "" for row in rows if row.verdict_words not in (None, row.verdict))
+    return ", ".join(
+        f"{n:,} {verdict}" + (f" ({weak[verdict]:,} on few units or resting on one)" if weak[verdict] else "")
+        for verdict, n in counts.most_common()
+    )
 
 
 def render_tables(tables: Sequence[Table], *, width: int = 140, color: bool = False) -> str:

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deepval.files.canonical import sha256
-from deepval.report.result_tables import result_tables
-from deepval.report.sentences import headline
-from deepval.report.table import Table, TableCell
+from deepval.report.result_tables import headline, result_tables
+from deepval.report.text_tables import Table, TableCell
 from deepval.results import Result, Row
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -24,7 +23,7 @@ def result_csv(result: Result) -> str:
     """The rows as CSV text."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(Row.__dataclass_fields__)
+    writer.writerow(Row.columns())
     for row in (*result.rows, *result.slices):
         writer.writerow([_csv_cell(value) for value in row.values()])
     return out.getvalue()

@@ -1,13 +1,18 @@
-"""Result -> its tables: verdicts, slices, streams, thresholds, recovered gap, gap to the oracle, ladder."""
+"""Result -> its tables, and the sentences above and below them.
 
-from collections.abc import Iterator, Sequence
+Tables: verdicts, slices, streams, thresholds, recovered gap, gap to the oracle, ladder. Sentences above: the effect of
+escalation in this setting, and the method of the intervals; below: the verdicts in words.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
-from deepval.report.table import (
+from deepval.report.text_tables import (
     MISSING,
     Table,
     TableCell,
+    almost_zero,
     cost,
     few,
     interval,
@@ -17,7 +22,7 @@ from deepval.report.table import (
     percent,
     quantity,
 )
-from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Stream, Threshold
+from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Setting, Stream, Threshold
 
 ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
 LADDER, LADDER_CHANCE = "oracle-ladder", "random-ladder"
@@ -350,3 +355,85 @@ def _ladder(result: Result) -> Table:
         rows.append(tuple(TableCell(text) for text in texts))
     notes = ("'share': value of the best plan with the full mode only, as a share of the optimum over all modes.",)
     return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)
+
+
+def headline(result: Result) -> Iterable[str]:
+    """The effect of escalation in this setting and the method of the intervals, in words."""
+    yield from setting_sentences(result.setting)
+    yield _interval_words(result)
+
+
+def setting_sentences(setting: Setting) -> Iterable[str]:
+    """The effect of escalation in a setting, in words."""
+    inputs, affected = setting["inputs"], setting["affected"]
+    modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
+    yield (
+        f"{modes}: of {quantity(inputs, 'input')} in {quantity(setting['units'], 'unit')}, escalation changes the loss "
+        f"of {affected:,} ({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those "
+        f"worse (harm ratio {number(setting['harm_ratio'])})."
+    )
+    headline_budget = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
+    worth = f"{'more than' if headline_budget['budget_binds'] else 'at most'} 20 % of the inputs are worth escalating"
+    everything, oracle, loss = setting["all_full_share"], headline_budget["oracle_share"], setting["cheap_loss"]
+    why = almost_zero(loss, everything, oracle)
+    if why is not None:
+        yield (
+            f"{why[0].upper()}{why[1:]}. In units of the loss, always escalating removes "
+            f"{(everything or 0.0) * loss:.3g} and an oracle at 20 % removes {(oracle or 0.0) * loss:.3g} ({worth})."
+        )
+    elif everything is not None:
+        yield (
+            f"Always escalating {'raises' if everything < 0 else 'lowers'} the all-cheap loss by "
+            f"{percent(abs(everything))}; an oracle at 20 % lowers it by {percent(oracle)} ({worth})."
+        )
+    spread = setting["concentration"]
+    if spread["top_unit"] is not None:
+        half = spread["half_inputs"]
+        by_input = (
+            f", and {half:,} of {quantity(inputs, 'input')} {'has' if half == 1 else 'have'} "
+            f"{percent(spread['half_inputs_share'], 1)}"
+            if half
+            else ""
+        )
+        yield (
+            f"The possible gain comes from about {number(spread['effective_units'], 1)} units; the largest (unit "
+            f"{spread['top_unit']}) has {percent(spread['top_share'], 1)} of it{by_input}."
+        )
+
+
+def _interval_words(result: Result) -> str:
+    draws = result.provenance["draws"]
+    method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
+        draws["method"], f"all {draws['number']:,} draws of units, enumerated"
+    )
+    row_count = sum(row.versus_random_loss_simultaneous_lo is not None for row in result.rows)
+    correction = (
+        f"verdicts have no correction for multiple comparisons; '{ALL_ROWS}' covers all {row_count} rows of the table "
+        "at once (how often: docs/statistics.md)"
+        if row_count
+        else "no correction for multiple comparisons"
+    )
+    return f"Intervals: {method}. {quantity(result.comparisons, 'comparison')} with random; {correction}."
+
+
+def closing_sentences(every_row: Sequence[Row]) -> list[str]:
+    """The verdicts of rows in words, budget by budget; comparisons with random-ladder have their own line."""
+    lines = []
+    first_index = {row.budget.label: index for index, row in reversed(list(enumerate(every_row)))}
+    # Rows with one score per mode are compared with random-ladder; rows without a cost have words but no verdict.
+    judged = [row for row in every_row if row.verdict_words or row.verdict]
+    judged.sort(key=lambda row: (first_index[row.budget.label], row.chance == LADDER_CHANCE))
+    for (budget, chance), rows in groupby(judged, key=lambda row: (row.budget.label, row.chance)):
+        by_verdict: dict[str, list[str]] = {}
+        by_second_verdict: dict[str, list[str]] = {}
+        for row in rows:
+            by_verdict.setdefault(row.verdict_words or row.verdict or "", []).append(row.allocator)
+            if row.second_verdict and row.second_verdict != row.verdict:
+                by_second_verdict.setdefault(row.second_verdict, []).append(row.allocator)
+        lines.append(f"{budget}, against {chance or 'random'}: {_by_words(by_verdict)}.")
+        lines[-1] += f" Second opinion: {_by_words(by_second_verdict)}." if by_second_verdict else ""
+    return lines
+
+
+def _by_words(names_by_words: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{words}: {few(names)}" for words, names in names_by_words.items())

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from deepval.report.charts import Chart, dots_svg
 from deepval.report.forms import content_policy, escape_markdown, table_html, table_markdown
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 from deepval.version import __version__
 
 LONG_TABLE = 30

@@ -1,12 +1,121 @@
-"""What surrounds the rows of a result: the setting, where everything came from, optima and half-widths."""
+"""What surrounds the rows of a result: gaps, thresholds, the setting, where everything came from, optima, widths."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from deepval.results.records import BudgetKey, BudgetRecord, Record
+from deepval.results.records import LO_HI, BudgetKey, BudgetRecord, Estimate, Record
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class Gap(BudgetRecord):
+    """Where the value between an allocator and the zero-cost oracle goes, in units of the loss.
+
+    Attributes:
+        allocator: Its name.
+        kind: selection, latency, energy or money.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        gap: oracle_gain - gain (of the causal policy where there is one, else of the ranking).
+        missed: Positive value that is not escalated.
+        selected_harm: Harm that is escalated.
+        left_out: Positive value that the budget forces even the oracle to leave:
+            gap = missed + selected_harm - left_out.
+        overhead: Oracle value lost to the allocator's own cost.
+        ranking: Gap between that oracle and the k highest scores.
+        causal: Gap between those and the causal cap; None without calibration units. gap = overhead + ranking + causal.
+        break_even: Largest cost per input at which the ranking still reaches random's gain, in units of the convention.
+        break_even_set: All such costs, as intervals [above, up to]; the first may start at 0 and includes it.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+    gap: float | None = None
+    missed: float | None = None
+    selected_harm: float | None = None
+    left_out: float | None = None
+    overhead: float | None = None
+    ranking: float | None = None
+    causal: float | None = None
+    break_even: float | None = None
+    break_even_set: tuple[tuple[float, float], ...] | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ModeRate(Record):
+    """How often a mode is run: share of the inputs, and its 95 % prediction interval on as many new units."""
+
+    mode: str
+    rate: Estimate = field(metadata=LO_HI)
+
+
+@dataclass(frozen=True, eq=False)
+class Threshold(BudgetRecord):
+    """Where one allocator escalates from under one budget, under which policy, and how often that is to be expected.
+
+    Attributes:
+        allocator: Its name.
+        kind: selection, latency or energy.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        policy: What decides input by input, whose rate and gain these are: frozen threshold, causal cap, adaptive
+            threshold, token bucket, or price. Of a result always the frozen threshold, or the price.
+        parameter: What was tuned in it: the step of an adaptive threshold, the size of a token bucket (None: endless).
+        threshold: Escalate scores above it (an adaptive threshold starts there). None for scores per mode, which have
+            a price.
+        price: With scores per mode, what a unit of cost (of the convention; an escalation under a selection budget)
+            must be worth: of all modes, cheap with score and cost 0, run the one of largest score - price x cost.
+        tie_acceptance: Probability to escalate a score equal to the threshold (to buy at just the price).
+        tied: Number of calibration inputs that are so.
+        calibrated_on: `judged`, or `calibration` for units that are not judged; provenance lists both.
+        calibration_inputs: Number of inputs there.
+        target_rate: Share of them that is escalated in expectation: what the budget leaves after the allocator has
+            paid for itself. None for scores per mode under a measured budget, which leaves costs, not escalations.
+        calibration_rate: Share of the calibration inputs that the policy escalates, replayed in time order by `deepval
+            threshold`; None in a result.
+        gain: What it gains there, in loss units; None in a result, whose rows and streams have gains.
+        rate: Share of the judged inputs that the policy escalates. In a result it is the expectation over ties, and
+            `target_rate` where those were calibrated on.
+        rate_lo: Lower bound of its 95 % prediction interval: the rate on as many new units.
+        rate_hi: Upper bound.
+        rates: The same by mode above cheap.
+        target_spend: What escalations may cost per input, in units of the convention; None under a selection budget.
+        spend: What they are expected to cost on the judged inputs.
+        draws: Number of draws.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+    policy: str = "frozen threshold"
+    parameter: float | None = None
+    threshold: float | None = None
+    price: float | None = None
+    tie_acceptance: float | None = None
+    tied: int | None = None
+    calibrated_on: str = "judged"
+    calibration_inputs: int = 0
+    target_rate: float | None = None
+    calibration_rate: float | None = None
+    gain: float | None = None
+    rate: Estimate | None = None
+    rates: tuple[ModeRate, ...] = ()
+    target_spend: float | None = None
+    spend: float | None = None
+    draws: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class CallShare(Record):
     """The smallest share of the inputs whose escalation recovers a part of the gap, with its 95 % interval.
 
@@ -18,12 +127,10 @@ class CallShare(Record):
     """
 
     recovered: float
-    share: float | None
-    lo: float | None = None
-    hi: float | None = None
+    share: Estimate | None = field(metadata=LO_HI)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Recovery(Record):
     """One allocator over all shares of calls at once: RouteLLM's average performance gap recovered, and CPTs.
 
@@ -43,12 +150,8 @@ class Recovery(Record):
     """
 
     allocator: str
-    apgr: float | None
-    apgr_lo: float | None = None
-    apgr_hi: float | None = None
-    versus_random: float | None = None
-    versus_random_lo: float | None = None
-    versus_random_hi: float | None = None
+    apgr: Estimate | None
+    versus_random: Estimate | None = None
     verdict: str | None = None
     calls: tuple[CallShare, ...] = ()
     draws: int = 0
@@ -56,7 +159,7 @@ class Recovery(Record):
     reason: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Area(Record):
     """The area between two gain curves over all shares of the inputs: the mean difference of gain over all budgets.
 
@@ -78,12 +181,8 @@ class Area(Record):
 
     candidate: str
     baseline: str
-    difference: float | None
-    lo: float | None
-    hi: float | None
-    loss: float | None
-    loss_lo: float | None
-    loss_hi: float | None
+    difference: Estimate | None = field(metadata=LO_HI)
+    loss: Estimate | None
     unit: str
     verdict: str | None
     draws: int
@@ -280,7 +379,7 @@ class Optimum(BudgetRecord):
         return replace(BudgetKey.of(self), accounting="cascade")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Unit(Record):
     """One unit's part: its inputs, its all-cheap loss, the oracle's gain in it and each allocator's, at one budget."""
 
@@ -292,7 +391,7 @@ class Unit(Record):
     gains: Mapping[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curve(Record):
     """Gain share of one allocator against the share of inputs escalated, with its interval; null where undefined."""
 
@@ -303,7 +402,7 @@ class Curve(Record):
     hi: tuple[float | None, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Inputs(Record):
     """Every judged input in columns: what point values are made of, and can be made again from other weights.
 

@@ -1,13 +1,15 @@
 """Records of a result: budgets, reasons for None, and the rows of every allocator and policy under every budget.
 
-A record is a frozen dataclass that reads as a mapping. Its fields, in order, are the columns that are written.
+A record is a frozen dataclass that reads as a mapping of the columns that are written. A field is one column, but an
+`Estimate` is three (value and bounds) and `Bounds` are two; these are flat only in the mapping.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from enum import Enum
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, TypeVar, get_args
 
 KINDS = ("selection", "latency", "energy", "money")
 """Kinds of budgets: the first counts escalations, the others charge what modes and allocators cost."""
@@ -65,21 +67,116 @@ class BudgetKey:
         return f"{self.kind} {self.share}" + (f" ({self.unit})" if self.unit else "")
 
 
+class Bounds(NamedTuple):
+    """Lower and upper bound of an interval."""
+
+    low: float
+    high: float
+
+
+class Estimate(float):
+    """A number with the bounds of its 95 % interval, which are None where there is none."""
+
+    __slots__ = ("high", "low")
+    low: float | None
+    high: float | None
+
+    def __new__(cls, value: float, low: float | None = None, high: float | None = None) -> "Estimate":
+        """The value with these bounds."""
+        estimate = super().__new__(cls, value)
+        estimate.low, estimate.high = low, high
+        return estimate
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Estimate, (self.real, self.low, self.high)
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the interval; None where there is none."""
+        return None if self.low is None or self.high is None else (self.high - self.low) / 2
+
+    @classmethod
+    def of(cls, value: float | None, low: float | None = None, high: float | None = None) -> "Estimate | None":
+        """The estimate; None where the value is None or NaN."""
+        return None if value is None or math.isnan(value) else cls(value, low, high)
+
+
+LO_HI = {"bounds": ("lo", "hi")}
+"""Metadata of a field whose bounds are columns of these names, not NAME_lo and NAME_hi."""
+AnyRecord = TypeVar("AnyRecord", bound="Record")
+
+
+class Column(NamedTuple):
+    """A column of a record: the form of its values, its field, the part of the field, and whether it is required."""
+
+    form: Any
+    field: str
+    part: str | None = None
+    required: bool = False
+
+
 class Record(Mapping[str, Any]):
-    """A frozen dataclass whose fields can also be read by name, as those of a dict."""
+    """A frozen dataclass that reads as a mapping of columns; bounds can also be read as attributes, as `row.ndg_lo`.
+
+    Records with the same columns are equal.
+    """
+
+    @classmethod
+    @cache
+    def columns(cls) -> Mapping[str, Column]:
+        """The columns by name, in the order in which they are written."""
+        columns = {}
+        for item in cls.__dataclass_fields__.values():
+            forms = get_args(item.type) or (item.type,)
+            required = item.default is MISSING and item.default_factory is MISSING
+            if Estimate in forms:
+                form = float | None if type(None) in forms else float
+                columns[item.name] = Column(form, item.name, "real", required)
+            if Estimate in forms or Bounds in forms:
+                low, high = item.metadata.get("bounds", (f"{item.name}_lo", f"{item.name}_hi"))
+                columns |= {low: Column(float | None, item.name, "low"), high: Column(float | None, item.name, "high")}
+            else:
+                columns[item.name] = Column(item.type, item.name, None, required)
+        return columns
+
+    @classmethod
+    def of_columns(cls: type[AnyRecord], columns: Mapping[str, Any]) -> AnyRecord:
+        """The record that has these columns."""
+        own, values, parts = cls.columns(), {}, {}
+        for name, value in columns.items():
+            _, item, part, _ = own[name]
+            if part is None:
+                values[item] = value
+            else:
+                parts.setdefault(item, {})[part] = value
+        for item, of in parts.items():
+            low, high = of.get("low"), of.get("high")
+            bounds = None if low is None or high is None else Bounds(low, high)
+            values[item] = Estimate.of(of.get("real"), low, high) if item in own else bounds
+        return cls(**values)
 
     def __getitem__(self, key: str) -> Any:
-        if key in self.__dataclass_fields__:
-            return getattr(self, key)
-        raise KeyError(key)
+        _, item, part, _ = self.columns()[key]
+        value = getattr(self, item)
+        return value if part is None or value is None else getattr(value, part)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.__dataclass_fields__)
+        return iter(self.columns())
 
     def __len__(self) -> int:
-        return len(self.__dataclass_fields__)
+        return len(self.columns())
 
-    __dataclass_fields__: dict[str, Any]
+    def __getattr__(self, name: str) -> float | None:
+        """A bound by the name of its column: all other columns are fields, or the value of one."""
+        column = self.columns().get(name)
+        if column is None or column.part not in ("low", "high"):
+            raise AttributeError(f"{type(self).__name__!r} has no column {name!r}", name=name, obj=self)
+        return self[name]
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.values()))
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
 class BudgetRecord(Record):
@@ -94,19 +191,6 @@ class BudgetRecord(Record):
 def known(value: float) -> float | None:
     """A number, or None where it is NaN."""
     return None if math.isnan(value) else float(value)
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A value and its 95 % interval; None where undefined. Records write it flat, as three columns."""
-
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-    def columns(self, name: str, low: str | None = None, high: str | None = None) -> dict[str, Any]:
-        """The columns of a record: NAME, NAME_lo and NAME_hi unless other names are passed for the bounds."""
-        return {name: self.value, low or f"{name}_lo": self.low, high or f"{name}_hi": self.high}
 
 
 class Reason(Enum):
@@ -163,7 +247,7 @@ def in_words(verdict: str | None, *, effective_units: float | None, rests_on: st
     return f"{verdict}{few}" + (f", but rests on {rests_on}" if rests_on is not None else "")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row(BudgetRecord):
     """One allocator under one budget.
 
@@ -245,29 +329,18 @@ class Row(BudgetRecord):
     harm: float | None = None
     oracle_gain: float | None = None
     oracle: str | None = None
-    ndg: float | None = None
-    ndg_lo: float | None = None
-    ndg_hi: float | None = None
-    ndg_without_lo: float | None = None
-    ndg_without_hi: float | None = None
+    ndg: Estimate | None = None
+    ndg_without: Bounds | None = None
     ndg_without_unit: str | None = None
     chance: str | None = None
-    versus_random: float | None = None
-    versus_random_lo: float | None = None
-    versus_random_hi: float | None = None
+    versus_random: Estimate | None = None
     versus_random_spread: float | None = None
-    versus_random_simultaneous_lo: float | None = None
-    versus_random_simultaneous_hi: float | None = None
-    versus_random_loss: float | None = None
-    versus_random_loss_lo: float | None = None
-    versus_random_loss_hi: float | None = None
-    versus_random_loss_simultaneous_lo: float | None = None
-    versus_random_loss_simultaneous_hi: float | None = None
+    versus_random_simultaneous: Bounds | None = None
+    versus_random_loss: Estimate | None = None
+    versus_random_loss_simultaneous: Bounds | None = None
     versus_random_unit: str = "share"
-    versus_random_second_lo: float | None = None
-    versus_random_second_hi: float | None = None
-    versus_random_loss_second_lo: float | None = None
-    versus_random_loss_second_hi: float | None = None
+    versus_random_second: Bounds | None = None
+    versus_random_loss_second: Bounds | None = None
     verdict: str | None = None
     verdict_words: str | None = None
     rests_on: str | None = None
@@ -280,47 +353,7 @@ class Row(BudgetRecord):
     reason: str | None = None
 
 
-@dataclass(frozen=True)
-class Gap(BudgetRecord):
-    """Where the value between an allocator and the zero-cost oracle goes, in units of the loss.
-
-    Attributes:
-        allocator: Its name.
-        kind: selection, latency, energy or money.
-        alpha: The budget's share.
-        convention: What a measured budget counts.
-        accounting: cascade or skipping under a measured budget.
-        gap: oracle_gain - gain (of the causal policy where there is one, else of the ranking).
-        missed: Positive value that is not escalated.
-        selected_harm: Harm that is escalated.
-        left_out: Positive value that the budget forces even the oracle to leave:
-            gap = missed + selected_harm - left_out.
-        overhead: Oracle value lost to the allocator's own cost.
-        ranking: Gap between that oracle and the k highest scores.
-        causal: Gap between those and the causal cap; None without calibration units. gap = overhead + ranking + causal.
-        break_even: Largest cost per input at which the ranking still reaches random's gain, in units of the convention.
-        break_even_set: All such costs, as intervals [above, up to]; the first may start at 0 and includes it.
-        reason: Why something is None.
-    """
-
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None = None
-    accounting: str | None = None
-    gap: float | None = None
-    missed: float | None = None
-    selected_harm: float | None = None
-    left_out: float | None = None
-    overhead: float | None = None
-    ranking: float | None = None
-    causal: float | None = None
-    break_even: float | None = None
-    break_even_set: tuple[tuple[float, float], ...] | None = None
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stream(BudgetRecord):
     """One causal policy of one allocator under one budget, calibrated on other units.
 
@@ -377,97 +410,16 @@ class Stream(BudgetRecord):
     benefit: float | None = None
     harm: float | None = None
     ndg: float | None = None
-    versus_ranking: float | None = None
-    versus_ranking_lo: float | None = None
-    versus_ranking_hi: float | None = None
-    versus_random: float | None = None
-    versus_random_lo: float | None = None
-    versus_random_hi: float | None = None
-    versus_random_loss: float | None = None
-    versus_random_loss_lo: float | None = None
-    versus_random_loss_hi: float | None = None
+    versus_ranking: Estimate | None = None
+    versus_random: Estimate | None = None
+    versus_random_loss: Estimate | None = None
     versus_random_unit: str = "share"
-    versus_random_second_lo: float | None = None
-    versus_random_second_hi: float | None = None
-    versus_random_loss_second_lo: float | None = None
-    versus_random_loss_second_hi: float | None = None
+    versus_random_second: Bounds | None = None
+    versus_random_loss_second: Bounds | None = None
     verdict: str | None = None
     verdict_words: str | None = None
     second_verdict: str | None = None
     draws: int = 0
     versus_ranking_dropped: int = 0
     versus_random_dropped: int = 0
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class ModeRate(Record):
-    """How often a mode is run: share of the inputs, and its 95 % prediction interval on as many new units."""
-
-    mode: str
-    rate: float
-    lo: float | None
-    hi: float | None
-
-
-@dataclass(frozen=True)
-class Threshold(BudgetRecord):
-    """Where one allocator escalates from under one budget, under which policy, and how often that is to be expected.
-
-    Attributes:
-        allocator: Its name.
-        kind: selection, latency or energy.
-        alpha: The budget's share.
-        convention: What a measured budget counts.
-        accounting: cascade or skipping under a measured budget.
-        policy: What decides input by input, whose rate and gain these are: frozen threshold, causal cap, adaptive
-            threshold, token bucket, or price. Of a result always the frozen threshold, or the price.
-        parameter: What was tuned in it: the step of an adaptive threshold, the size of a token bucket (None: endless).
-        threshold: Escalate scores above it (an adaptive threshold starts there). None for scores per mode, which have
-            a price.
-        price: With scores per mode, what a unit of cost (of the convention; an escalation under a selection budget)
-            must be worth: of all modes, cheap with score and cost 0, run the one of largest score - price x cost.
-        tie_acceptance: Probability to escalate a score equal to the threshold (to buy at just the price).
-        tied: Number of calibration inputs that are so.
-        calibrated_on: `judged`, or `calibration` for units that are not judged; provenance lists both.
-        calibration_inputs: Number of inputs there.
-        target_rate: Share of them that is escalated in expectation: what the budget leaves after the allocator has
-            paid for itself. None for scores per mode under a measured budget, which leaves costs, not escalations.
-        calibration_rate: Share of the calibration inputs that the policy escalates, replayed in time order by `deepval
-            threshold`; None in a result.
-        gain: What it gains there, in loss units; None in a result, whose rows and streams have gains.
-        rate: Share of the judged inputs that the policy escalates. In a result it is the expectation over ties, and
-            `target_rate` where those were calibrated on.
-        rate_lo: Lower bound of its 95 % prediction interval: the rate on as many new units.
-        rate_hi: Upper bound.
-        rates: The same by mode above cheap.
-        target_spend: What escalations may cost per input, in units of the convention; None under a selection budget.
-        spend: What they are expected to cost on the judged inputs.
-        draws: Number of draws.
-        reason: Why something is None.
-    """
-
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None = None
-    accounting: str | None = None
-    policy: str = "frozen threshold"
-    parameter: float | None = None
-    threshold: float | None = None
-    price: float | None = None
-    tie_acceptance: float | None = None
-    tied: int | None = None
-    calibrated_on: str = "judged"
-    calibration_inputs: int = 0
-    target_rate: float | None = None
-    calibration_rate: float | None = None
-    gain: float | None = None
-    rate: float | None = None
-    rate_lo: float | None = None
-    rate_hi: float | None = None
-    rates: tuple[ModeRate, ...] = ()
-    target_spend: float | None = None
-    spend: float | None = None
-    draws: int = 0
     reason: str | None = None

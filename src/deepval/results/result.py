@@ -29,15 +29,17 @@ from deepval.results.facts import (
     Area,
     CallShare,
     Curve,
+    Gap,
     HalfWidth,
     Inputs,
     Optimum,
     Provenance,
     Recovery,
     Setting,
+    Threshold,
     Unit,
 )
-from deepval.results.records import KINDS, UNITS, Gap, Row, Stream, Threshold
+from deepval.results.records import KINDS, UNITS, Row, Stream
 
 NUMBERS = "fiu"
 AXES = {
@@ -354,9 +356,8 @@ class Result(Printable):
         import pyarrow as pa
 
         kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
-        fields = [
-            pa.field(item.name, kinds[(get_args(item.type) or (item.type,))[0]]) for item in dataclasses.fields(Row)
-        ]
+        forms = {name: get_args(column.form) or (column.form,) for name, column in Row.columns().items()}
+        fields = [pa.field(name, kinds[form]) for name, (form, *_) in forms.items()]
         return pa.Table.from_pylist([dict(row) for row in (*self.rows, *self.slices)], schema=pa.schema(fields))
 
     def to_pandas(self) -> Any:

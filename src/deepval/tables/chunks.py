@@ -17,7 +17,7 @@ from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST
-from deepval.tables import columns
+from deepval.tables import columns, keys
 from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX, parquet_files
 from deepval.tables.costs import Costs
 
@@ -147,7 +147,7 @@ class Parts:
             plain = pa.types.is_dictionary(column.type)
             coded = (column if plain else column.dictionary_encode()).unify_dictionaries().combine_chunks()
             coded = coded.chunk(0) if isinstance(coded, pa.ChunkedArray) else coded
-            names = columns.as_text(
+            names = keys.as_text(
                 columns.id_array(coded.dictionary.to_numpy(zero_copy_only=False), f"{self.source}: column {name!r}")
             )
             yield names.tolist(), coded.indices.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
@@ -176,7 +176,7 @@ class Parts:
     def _as_ids(self, column: Any, name: str, first: int, *, text: bool) -> Shaped[np.ndarray, "row"]:
         self._refuse_null(column, name, first)
         ids = columns.id_array(columns.to_numpy(column, f"{self.source}: column {name!r}"), self.source)
-        return columns.as_text(ids) if text else ids
+        return keys.as_text(ids) if text else ids
 
     def _refuse_null(self, column: Any, name: str, first: int) -> None:
         if column.null_count:

@@ -1,9 +1,11 @@
-"""CSV files, Parquet files, Arrow streams and mappings of columns -> named NumPy columns.
+"""CSV files, Parquet files, Arrow streams and mappings of columns -> named NumPy columns, and back to files.
 
 Every table that deepval reads passes through this module, so every error names the source, the column, the row (data
-rows counted from 1) and the id.
+rows counted from 1) and the id. The same columns give the same bytes.
 """
 
+import csv
+import io
 import os
 import re
 import warnings
@@ -19,22 +21,8 @@ import numpy as np
 from deepval.arrays import Float, Int, Shaped
 from deepval.errors import InputError, InputWarning, quote, reason
 from deepval.files import reading
-from deepval.files.canonical import cell_content
-from deepval.tables.keys import as_text, first_repeat, positions
-
-__all__ = [
-    "Columns",
-    "as_array",
-    "as_text",
-    "from_parquet",
-    "id_array",
-    "native",
-    "number_array",
-    "positions",
-    "read",
-    "refuse_repeated",
-    "row_name",
-]
+from deepval.files.canonical import Manifest, cell_content
+from deepval.tables.keys import as_text, first_repeat
 
 ID_COLUMNS = ("unit", "input")
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
@@ -463,3 +451,35 @@ def refuse_repeated(ids: Shaped[np.ndarray, "input"], source: str) -> None:
         raise InputError(
             f"{source}: input ids must differ; {str(ids[first])!r} stands in rows {first + 1} and {second + 1}."
         )
+
+
+def parquet_bytes(content: Mapping[str, np.ndarray]) -> bytes:
+    """Content of a Parquet file with these columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrays = {k: pa.array(v.tolist(), pa.string()) if v.dtype.kind == "U" else pa.array(v) for k, v in content.items()}
+    out = io.BytesIO()
+    pq.write_table(pa.table(arrays), out, compression="zstd")
+    return out.getvalue()
+
+
+def parquet_columns(source: Path | Columns) -> dict[str, np.ndarray]:
+    """The columns of a Parquet file; text as text, numbers as they are."""
+    raw = read(source)
+    return {name: raw.ids(name) if column.dtype.kind == "O" else column for name, column in raw.data.items()}
+
+
+def cell_columns(cell: Manifest, name: str) -> Columns:
+    """The columns of one of a cell's Parquet files, as built."""
+    return from_parquet(cell.content(name), str(cell.folder / name))
+
+
+def csv_text(content: Mapping[str, np.ndarray]) -> str:
+    """Content of a CSV file with these columns, numbers to the last digit."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(content)
+    cells = [[repr(v) if isinstance(v, float) else v for v in column.tolist()] for column in content.values()]
+    writer.writerows(zip(*cells, strict=True))
+    return out.getvalue()

@@ -19,10 +19,9 @@ from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.canonical import json_content, read_json
 from deepval.files.writing import write_atomically
-from deepval.tables import columns, input_costs
-from deepval.tables.column_files import csv_text, parquet_bytes
-from deepval.tables.columns import LOSS_PREFIX
-from deepval.tables.input_costs import NAMES
+from deepval.tables import columns, keys
+from deepval.tables.columns import LOSS_PREFIX, csv_text, parquet_bytes
+from deepval.tables.input_costs import NAMES, cost_columns
 from deepval.tables.values import ESTIMATED, ValueTable
 
 METHOD_NAMES = {
@@ -79,13 +78,13 @@ def values_from_log(
     else:
         losses = weight * observed[:, None]
         losses = losses / weight.mean(axis=0) if method == "self-normalised" else losses
-    cost_columns = input_costs.cost_columns(log.data, modes)
+    by_prefix = cost_columns(log.data, modes)
     table = ValueTable.from_columns(
         unit=log.data["unit"],
         input=ids,
         losses={mode: losses[:, m] for m, mode in enumerate(modes)},
         order=log.data.get("order"),
-        input_costs={n: {m: log.data[c] for m, c in by_mode.items()} for n, by_mode in cost_columns.items()} or None,
+        input_costs={n: {m: log.data[c] for m, c in by_mode.items()} for n, by_mode in by_prefix.items()} or None,
         source=log.source,
     )
     return replace(table, estimated=_estimation_note(method, weight, modes, float(propensities.min()), clipped_number))
@@ -169,7 +168,7 @@ def _predicted_losses(
     design = np.column_stack([np.ones(len(log)), *(log.numbers(name) for name in features)])
     if not np.isfinite(design).all():
         raise InputError(f"{log.source}: features must be finite numbers; found others.")
-    _, unit = np.unique(columns.as_text(log.ids("unit")), return_inverse=True)
+    _, unit = np.unique(keys.as_text(log.ids("unit")), return_inverse=True)
     fold = unit % min(FOLDS, max(int(unit.max()) + 1, 1))
     predicted = np.zeros((len(log), len(modes)))
     for m, mode in enumerate(modes):
@@ -460,7 +459,7 @@ def write_values(table: ValueTable, path: str | Path) -> None:
 
 def _columns_of(table: ValueTable) -> Iterator[tuple[str, np.ndarray]]:
     yield "unit", table.unit_ids[table.unit]
-    yield "input", columns.as_text(table.input)
+    yield "input", keys.as_text(table.input)
     if table.order is not None:
         yield "order", table.order
     for mode, column in zip(table.modes, table.losses.T, strict=True):

@@ -15,7 +15,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
-from deepval.tables import columns
+from deepval.tables import columns, keys
 from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.values import ValueTable
 
@@ -333,7 +333,7 @@ def _refuse_nan(
 
 def _rows_of(table: ValueTable, raw: columns.Columns) -> Int[np.ndarray, "row"]:
     ids = raw.ids("input")
-    rows = columns.positions(ids, table.input)
+    rows = keys.positions(ids, table.input)
     unknown = np.flatnonzero(rows < 0)
     if len(unknown) or np.bincount(rows).max() > 1:
         columns.refuse_repeated(ids, raw.source)

@@ -15,7 +15,7 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.results import Inputs
-from deepval.tables import columns
+from deepval.tables import columns, keys
 from deepval.tables.values import ValueTable, refuse_large, vars_of
 
 TERM, WEIGHT, FIXED = "term_", "weight_", "fixed_weight_"
@@ -77,7 +77,7 @@ def align(table: ValueTable, source: Any) -> Terms:
     raw.require("input")
     ids = raw.ids("input")
     columns.refuse_repeated(ids, raw.source)
-    rows = columns.positions(table.input, ids)
+    rows = keys.positions(table.input, ids)
     if (rows < 0).any():
         missing = str(table.input[np.flatnonzero(rows < 0)[0]])
         raise InputError(f"{raw.source}: every input of the table needs loss terms; input {missing!r} has none.")

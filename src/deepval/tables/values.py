@@ -20,11 +20,10 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.display import Printable
 from deepval.errors import InputError, InputWarning, quote
 from deepval.files.canonical import joint_sha256
-from deepval.tables import columns
-from deepval.tables import input_costs as input_costs_of
+from deepval.tables import columns, keys
 from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.costs import Costs
-from deepval.tables.input_costs import InputCosts
+from deepval.tables.input_costs import InputCosts, by_name, cost_arrays, cost_columns
 from deepval.tables.keys import groups
 from deepval.tables.shares import quota, share_of_inputs
 
@@ -93,7 +92,7 @@ class ValueTable(Printable):
             )
         prefix, by_mode = (LOSS_PREFIX, losses) if losses else (REWARD_PREFIX, rewards or {})
         selected = chosen_modes(tuple(map(str, by_mode)), modes, source)
-        costs_by_name = {} if input_costs is None else input_costs_of.by_name(input_costs, source)
+        costs_by_name = {} if input_costs is None else by_name(input_costs, source)
         optional = {"input": input, "order": order}
         raw = columns.Columns.of(
             source,
@@ -125,7 +124,7 @@ class ValueTable(Printable):
             order=times,
             attributes={str(name): raw.data[str(name)] for name in attributes or {}},
             costs=None if costs is None else Costs.of(costs),
-            input_costs=input_costs_of.cost_arrays(raw, costs_by_name, selected, ids),
+            input_costs=cost_arrays(raw, costs_by_name, selected, ids),
         )
 
     def __len__(self) -> int:
@@ -160,7 +159,7 @@ class ValueTable(Printable):
         ids = self.input[tied]
         numbers = integers(ids)
         by_id = np.zeros(len(self), dtype=np.int64)
-        by_id[tied[np.argsort(columns.as_text(ids) if numbers is None else numbers)]] = np.arange(len(tied))
+        by_id[tied[np.argsort(keys.as_text(ids) if numbers is None else numbers)]] = np.arange(len(tied))
         rank = np.empty(len(self), dtype=np.int64)
         rank[np.lexsort((by_id, self.unit, self.order))] = np.arange(len(self))
         return rank
@@ -258,7 +257,7 @@ class ValueTable(Printable):
     def restrict(self, units: Any) -> "ValueTable":
         """The inputs of the named units only; every name must be in the table's list of units."""
         names = named_units(units, self.unit_ids)
-        position = columns.positions(self.unit_ids, names)
+        position = keys.positions(self.unit_ids, names)
         part = self.keep(position[self.unit] >= 0)
         if not len(part):
             raise InputError(f"Named units must hold inputs; none of {some(names)} does.")
@@ -272,7 +271,7 @@ class ValueTable(Printable):
         """
         listed = np.unique(np.concatenate([self.unit_ids, unit_names(units)]))
         return type(self)(
-            **{**vars_of(self), "unit_ids": listed, "unit": columns.positions(self.unit_ids, listed)[self.unit]}
+            **{**vars_of(self), "unit_ids": listed, "unit": keys.positions(self.unit_ids, listed)[self.unit]}
         )
 
     @property
@@ -334,8 +333,8 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     raw.require("unit", "input")
     arrays = {mode: raw.data[f"{prefix}{mode}"] for mode in mode_names}
     losses, rewards = (arrays if prefix == kind else {} for kind in (LOSS_PREFIX, REWARD_PREFIX))
-    cost_columns = input_costs_of.cost_columns(raw.data, losses or rewards)
-    cost_names = {name for column_of in cost_columns.values() for name in column_of.values()}
+    by_prefix = cost_columns(raw.data, losses or rewards)
+    cost_names = {name for column_of in by_prefix.values() for name in column_of.values()}
     other = {name: column for name, column in raw.data.items() if not _is_reserved(name) and name not in cost_names}
     table = ValueTable.from_columns(
         unit=raw.data["unit"],
@@ -346,8 +345,7 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
         order=raw.data.get("order"),
         attributes=other,
         costs=costs,
-        input_costs={n: {m: raw.data[c] for m, c in column_of.items()} for n, column_of in cost_columns.items()}
-        or None,
+        input_costs={n: {m: raw.data[c] for m, c in column_of.items()} for n, column_of in by_prefix.items()} or None,
         source=raw.source,
     )
     return replace(table, estimated=str(raw.data[ESTIMATED][0])) if ESTIMATED in raw.data else table
@@ -415,13 +413,13 @@ def unit_names(units: Any) -> Shaped[np.ndarray, "unit"]:
     names = columns.as_array(units, "the list of units")
     if not len(names):  # an empty list has no type to check, so this test comes first
         raise InputError("At least one unit must be named; found an empty list.")
-    return np.unique(columns.as_text(columns.id_array(names, "the list of units")))
+    return np.unique(keys.as_text(columns.id_array(names, "the list of units")))
 
 
 def named_units(units: Any, available: Shaped[np.ndarray, "available"]) -> Shaped[np.ndarray, "unit"]:
     """Distinct names of units as sorted text; every name must be available."""
     names = unit_names(units)
-    unknown = names[columns.positions(names, available) < 0]
+    unknown = names[keys.positions(names, available) < 0]
     if len(unknown):
         raise InputError(
             f"Named units must be in the table; {', '.join(unknown)} {'is' if len(unknown) == 1 else 'are'} not. "
@@ -441,7 +439,7 @@ def integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | Non
         numbers = ids.astype(np.int64, copy=False)
     except (ValueError, OverflowError):
         return None
-    return numbers if ids.dtype.kind == "i" or bool(np.all(columns.as_text(numbers) == ids)) else None
+    return numbers if ids.dtype.kind == "i" or bool(np.all(keys.as_text(numbers) == ids)) else None
 
 
 def _share(part: float, whole: float) -> float:

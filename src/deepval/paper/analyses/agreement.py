@@ -16,9 +16,9 @@ from deepval.paper.row_columns import CellColumns, column, count, decimals, decl
 from deepval.perception.reported.losses import perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 from deepval.results import known
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 
 
 @dataclass(frozen=True)

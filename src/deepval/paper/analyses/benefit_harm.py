@@ -16,7 +16,7 @@ from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, mean_of_all
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, TableCell, interval, mark_of, percent
+from deepval.report.text_tables import Table, TableCell, interval, mark_of, percent
 from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined
 from deepval.tables.scores import REFERENCES
 

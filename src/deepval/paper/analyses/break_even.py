@@ -26,9 +26,9 @@ from deepval.paper.row_columns import (
 )
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, plain
-from deepval.report.table import MISSING, Table, cost, percent
+from deepval.report.text_tables import MISSING, Table, cost, percent
 from deepval.results import UNITS, BudgetKey
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.scores import Scores, align, fill_missing
 
 

@@ -25,7 +25,7 @@ from deepval.paper.row_columns import (
 )
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.figures.gain_figures import Levels
-from deepval.report.table import Table, TableCell, mark_of, number, percent
+from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, Result, Row
 from deepval.tables.scores import REFERENCES
 

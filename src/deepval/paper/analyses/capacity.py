@@ -17,7 +17,7 @@ from deepval.paper.cell_figures import Units, judged
 from deepval.paper.row_columns import CellName, column, count, declared_table, level, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, percent
+from deepval.report.text_tables import Table, percent
 from deepval.results import known
 
 

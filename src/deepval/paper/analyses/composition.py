@@ -10,7 +10,7 @@ from deepval.paper.cell_figures import Units, cell_columns, judged
 from deepval.paper.row_columns import CellColumns, column, declared_table, share, shortest
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, number
+from deepval.report.text_tables import Table, number
 from deepval.tables.terms import align, composition
 
 

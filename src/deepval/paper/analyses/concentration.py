@@ -15,7 +15,7 @@ from deepval.paper.row_columns import (
     share,
 )
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, number
+from deepval.report.text_tables import Table, number
 from deepval.results import Result
 
 

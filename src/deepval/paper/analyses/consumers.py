@@ -18,9 +18,9 @@ from deepval.paper.cell_figures import Units, judged, sees_the_same
 from deepval.paper.row_columns import column, count, declared_table, high, low, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, number
+from deepval.report.text_tables import Table, number
 from deepval.results import known
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 
 

@@ -12,7 +12,7 @@ from deepval.errors import InputError
 from deepval.judging.over_cells import PooledComparison, compared_over, together
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, share
 from deepval.report.charts import Chart, Dot, at_headline, shares
-from deepval.report.table import Table, TableCell, interval, number, percent
+from deepval.report.text_tables import Table, TableCell, interval, number, percent
 from deepval.results import Result
 
 ALL = "all cells"

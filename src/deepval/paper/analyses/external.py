@@ -22,7 +22,7 @@ from deepval.judging.agreement import affected, pair_counts, sign_disagreement, 
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import CellName, Form, column, decimals, declared_table, share
 from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, number, percent
+from deepval.report.text_tables import Table, number, percent
 from deepval.systems import SYSTEMS
 from deepval.systems.driving import TRIVIAL, Driving
 from deepval.tables.terms import align, weighted_loss

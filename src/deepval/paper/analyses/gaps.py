@@ -10,7 +10,7 @@ from typing import Any
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import AllocatorName, BudgetColumns, CellName, Form, column, declared_table, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
-from deepval.report.table import Table, percent
+from deepval.report.text_tables import Table, percent
 from deepval.results import BudgetKey, Gap, Reason, Result, joined
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.row_columns import CellName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, percent
+from deepval.report.text_tables import Table, percent
 from deepval.results import Result
 
 

@@ -14,7 +14,7 @@ from deepval.paper.analyses.selection_regret import FEWEST_TEST
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import AllocatorName, BudgetColumns, CellName, column, high, low
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import MISSING, Table, TableCell, interval, mark_of, number, percent
+from deepval.report.text_tables import MISSING, Table, TableCell, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetKey, Result, Row
 from deepval.tables.scores import REFERENCES
 

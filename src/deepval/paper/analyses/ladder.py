@@ -16,7 +16,7 @@ from deepval.paper.cell_figures import Charged, Units, figures, judged
 from deepval.paper.row_columns import BudgetColumns, CellName, column, declared_table, level
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import MISSING, Table, number, percent
+from deepval.report.text_tables import MISSING, Table, number, percent
 from deepval.results import UNITS, Optimum
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
 

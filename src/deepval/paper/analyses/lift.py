@@ -18,7 +18,7 @@ from deepval.perception.placing import lift_bias
 from deepval.perception.reported.detections import DetectionSet
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 from deepval.results import known
 
 

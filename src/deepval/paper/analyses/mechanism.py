@@ -29,9 +29,9 @@ from deepval.perception.reported.detections import Detections, ground_boxes, has
 from deepval.perception.reported.matching import MOST_APART_M, Matching, ground_matching, matching
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, interval, number
+from deepval.report.text_tables import Table, interval, number
 from deepval.systems.outcomes import branches
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.terms import weighted_loss
 from deepval.tables.values import ValueTable
 from deepval.world.scene import Scene

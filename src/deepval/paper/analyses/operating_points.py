@@ -18,7 +18,7 @@ from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_co
 from deepval.paper.row_columns import CellColumns, column, count, declared_table
 from deepval.perception.reported.score_thresholds import OperatingPoint
 from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, number, percent
+from deepval.report.text_tables import Table, number, percent
 from deepval.results import known
 from deepval.tables.values import ValueTable
 

@@ -16,7 +16,7 @@ from deepval.paper.cell_figures import Units
 from deepval.paper.row_columns import column, count, declared_table, level
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, number
+from deepval.report.text_tables import Table, number
 from deepval.results import known
 from deepval.tables.shares import quota, share_of_inputs
 

@@ -23,7 +23,7 @@ from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
 from deepval.paper.row_columns import AllocatorName, CellName, column, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, TableCell, interval, mark_of, number, percent
+from deepval.report.text_tables import Table, TableCell, interval, mark_of, number, percent
 from deepval.results import HEADLINE, BudgetRecord, Result
 
 STANDING = "out of fold over all units: released, not scored"

@@ -6,7 +6,7 @@ from deepval.judging.budgets import LEVELS
 from deepval.judging.over_cells import Pooled, pool
 from deepval.paper.analysis import RESULTS, Analysis
 from deepval.report.comparisons import overview
-from deepval.report.table import Table, interval, lines_of, number, percent
+from deepval.report.text_tables import Table, interval, lines_of, number, percent
 from deepval.results import Result
 
 

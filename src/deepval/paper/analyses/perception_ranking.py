@@ -31,7 +31,7 @@ from deepval.paper.cell_figures import judged, loss_title
 from deepval.paper.row_columns import CellName, column, decimals, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, TableCell, number, percent
+from deepval.report.text_tables import Table, TableCell, number, percent
 from deepval.results import HEADLINE, known
 from deepval.tables.shares import quota
 

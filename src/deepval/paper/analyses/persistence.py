@@ -20,7 +20,7 @@ from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_co
 from deepval.paper.row_columns import CellColumns, column, declared_table, share
 from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, po
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import column, declared_table
 from deepval.report.charts import Chart
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 from deepval.results import Result
 
 LABELS = (VALUE, *PUBLISHED)

@@ -7,7 +7,7 @@ import numpy as np
 
 from deepval.judging.agreement import tie_audit
 from deepval.judging.draws import concentration
-from deepval.report.table import quantity
+from deepval.report.text_tables import quantity
 from deepval.tables.shares import quota
 from deepval.tables.values import ValueTable
 

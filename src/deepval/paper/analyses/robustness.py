@@ -25,11 +25,11 @@ from deepval.paper.analysis import LOCATED, Analysis
 from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, harm
 from deepval.paper.row_columns import column, declared_table, high, low
 from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, number
+from deepval.report.text_tables import Table, number
 from deepval.results import Row
 from deepval.systems import SYSTEMS
 from deepval.systems.system import constants
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 

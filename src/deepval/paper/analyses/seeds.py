@@ -12,7 +12,7 @@ from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
 from deepval.paper.row_columns import AllocatorName, CellName, column, declared_table, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, number
+from deepval.report.text_tables import Table, number
 
 RANDOMIZED = ("router-mlp-value", "router-mlp-binary", "gate-gbm", "router-gbm-value", "router-gbm-binary")
 """The recipes of the paper's study; no other recipe has a random fit."""

@@ -30,9 +30,9 @@ from deepval.paper.row_columns import column, high, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, TableCell, interval, mark_of, number, percent, quantity
+from deepval.report.text_tables import Table, TableCell, interval, mark_of, number, percent, quantity
 from deepval.results import HEADLINE, BudgetKey, known
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.shares import quota
 from deepval.tables.values import ValueTable
 

@@ -19,7 +19,7 @@ from deepval.paper.analysis import LOCATED, Analysis, Option
 from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_columns, harm, judged
 from deepval.paper.row_columns import CellColumns, column, declared_table, share
 from deepval.progress import Watch, unwatched
-from deepval.report.table import Table, lines_of, number
+from deepval.report.text_tables import Table, lines_of, number
 from deepval.systems import SYSTEMS
 from deepval.tables.terms import align, with_losses
 from deepval.tables.values import ValueTable

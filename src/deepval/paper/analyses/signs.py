@@ -14,7 +14,7 @@ from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_co
 from deepval.paper.row_columns import CellColumns, column, declared_table
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, almost_zero, percent
+from deepval.report.text_tables import Table, almost_zero, percent
 from deepval.results import known
 
 

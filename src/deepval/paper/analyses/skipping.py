@@ -25,7 +25,7 @@ from deepval.paper.row_columns import (
     shortest,
 )
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, TableCell, mark_of, number, percent
+from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
 from deepval.results import BudgetKey, Result, Row
 
 

@@ -23,7 +23,7 @@ from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import AllocatorName, BudgetColumns, column, declared_table, high, low
 from deepval.paper.row_columns import share as in_percent
 from deepval.report.charts import Chart, Dot, at_headline, plain
-from deepval.report.table import Table, number, percent
+from deepval.report.text_tables import Table, number, percent
 from deepval.results import BudgetKey, Result, known
 
 CONTROL = "random scores"

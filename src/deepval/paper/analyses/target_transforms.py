@@ -11,7 +11,7 @@ from deepval.cells.label_fits import PUBLISHED, RANK, REGRESSORS, SIGNED_CDF, VA
 from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table
 from deepval.paper.analysis import Analysis
 from deepval.report.charts import Chart
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 from deepval.results import Result
 
 LABELS = (VALUE, RANK, SIGNED_CDF, *PUBLISHED)

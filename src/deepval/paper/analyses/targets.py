@@ -25,10 +25,10 @@ from deepval.paper.analysis import Analysis, Option
 from deepval.paper.row_columns import column, count, declared_table
 from deepval.paper.row_columns import share as in_percent
 from deepval.progress import Watch, unwatched
-from deepval.report.table import MISSING, Table, number, percent
+from deepval.report.text_tables import MISSING, Table, number, percent
 from deepval.results import Result, known
 from deepval.systems.learned import LEARNED, MARKS
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 
 ALPHA = 0.2
@@ -147,7 +147,7 @@ def rows(
 
 def figure(targets: Targets) -> Any:
     """The figure of nDG by target, score and budget."""
-    from deepval.report.figures.summary import across
+    from deepval.report.figures.gain_figures import across
 
     return across(curves(targets))
 

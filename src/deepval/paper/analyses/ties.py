@@ -16,9 +16,9 @@ from deepval.paper.row_columns import CellName, column, count, declared_table, l
 from deepval.paper.row_columns import share as in_percent
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 from deepval.results import known
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.scores import Scores
 from deepval.tables.shares import quota, share_of_inputs
 

@@ -16,8 +16,8 @@ from deepval.paper.cell_figures import sees_the_same
 from deepval.paper.row_columns import AllocatorName, column, declared_table, or_nothing, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, number
-from deepval.tables.columns import positions
+from deepval.report.text_tables import Table, number
+from deepval.tables.keys import positions
 
 WITHOUT_EXTRAS = (
     *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-mlp-binary", "router-gbm-value"),

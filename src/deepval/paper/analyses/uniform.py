@@ -16,7 +16,7 @@ from deepval.paper.cell_figures import mode_costs
 from deepval.paper.row_columns import BudgetColumns, CellName, column, declared_table, high, low, or_dash
 from deepval.paper.row_columns import share as in_percent
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table, number, percent
+from deepval.report.text_tables import Table, number, percent
 from deepval.results import BudgetKey, Reason, Result, Row, Stream, joined
 from deepval.tables.scores import REFERENCES
 

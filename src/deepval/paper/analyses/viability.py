@@ -20,10 +20,10 @@ from deepval.paper.cell_figures import Units, judged
 from deepval.paper.row_columns import CellName, column, declared_table, high, low, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.table import Table, number
+from deepval.report.text_tables import Table, number
 from deepval.results import known
 from deepval.systems.outcomes import trivial_losses
-from deepval.tables.columns import positions
+from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.row_columns import AllocatorName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 from deepval.results import Result
 from deepval.tables.scores import REFERENCES
 

@@ -18,7 +18,7 @@ from deepval.files.reading import check_file_form
 from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
 from deepval.perception.reported.detection_rows import DetectionFile, FramesByUnit, Rows, Source, detection_file
 from deepval.perception.reported.detections import DetectionSet
-from deepval.tables import columns
+from deepval.tables import columns, keys
 from deepval.world.scene import Scene
 
 COCO_IDS = {1: "person", 2: "bicycle", 3: "car", 4: "motorcycle", 6: "bus", 7: "train", 8: "truck"}
@@ -129,9 +129,9 @@ def read_parquet(path: Path, source: Source) -> DetectionFile:
         # From the bottom centre to the centre; y points down in camera axes.
         cuboid[:, 1] -= cuboid[:, 5] / 2
     rows = Rows(
-        unit=columns.as_text(data.ids(unit_name)),
-        frame=data.data["frame"] if data.data["frame"].dtype.kind in "iuf" else columns.as_text(data.ids("frame")),
-        cls=columns.as_text(data.ids("cls")),
+        unit=keys.as_text(data.ids(unit_name)),
+        frame=data.data["frame"] if data.data["frame"].dtype.kind in "iuf" else keys.as_text(data.ids("frame")),
+        cls=keys.as_text(data.ids("cls")),
         score=data.numbers("score") if "score" in data.data else np.full(len(data), np.nan),
         box_px=np.stack([data.numbers(name) for name in ("x1", "y1", "x2", "y2")], axis=-1),
         track=data.numbers("track_id") if "track_id" in data.data else None,

@@ -14,7 +14,7 @@ from typing import Any
 from deepval.errors import InputError
 from deepval.files.writing import write_atomically
 from deepval.report.figures import gain_figures, inputs, style
-from deepval.report.figures.style import Figure, LeftOutError
+from deepval.report.figures.style import Figure, draw_or_reason
 from deepval.results import MEASURED, Result
 
 METADATA: dict[str, dict[str, None]] = {
@@ -132,17 +132,7 @@ def _dumbbells(results: Mapping[str, Result]) -> Iterator[tuple[str, Figure | st
             continue
         both = [name for name in free if name in charged]
         one, other = (both[0], both[0]) if both else (free[0], charged[0])
-        yield f"dumbbells-{one}", draw_or_reason(lambda a=one, b=other: gain_figures.dumbbells(results[a], results[b]))
-
-
-def draw_or_reason(draw: Callable[[], Figure]) -> Figure | str:
-    """A figure in the common style, or the reason for leaving it out."""
-    with style.house_style():
-        try:
-            figure = draw()
-        except LeftOutError as missing:
-            return str(missing)
-        # Fix ticks and positions now, in this style, so that the settings at the time of saving do not matter.
-        figure.draw_without_rendering()
-        figure.set_layout_engine("none")
-        return figure
+        yield (
+            f"dumbbells-{one}",
+            draw_or_reason(lambda a=one, b=other: gain_figures.dumbbells(results[a], results[b])),
+        )

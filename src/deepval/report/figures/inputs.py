@@ -6,7 +6,7 @@ from typing import Any
 
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
-from deepval.report.table import number, percent
+from deepval.report.text_tables import number, percent
 from deepval.results import Inputs, Result
 
 SIDE_M = 5.0

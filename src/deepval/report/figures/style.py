@@ -1,8 +1,10 @@
 """Sizes, colours and matplotlib settings of all figures, for a printed page."""
 
+import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeAlias
 
 COLUMN_IN, TEXT_IN = 3.4, 7.0
@@ -16,6 +18,8 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X")
 """Marks of points, one per series."""
 CHARACTER_IN, MARK_IN = 0.05, 0.28
 """Width of a character of a legend, and of a mark with its surrounding space."""
+DOTS_PER_INCH = 180
+"""Resolution in a notebook."""
 LONGEST = 26
 """Largest number of characters of a name."""
 
@@ -81,13 +85,40 @@ def house_style() -> Iterator[None]:
         yield
 
 
+def draw_or_reason(draw: Callable[[], Figure]) -> Figure | str:
+    """A figure in the common style, or the reason for leaving it out."""
+    with house_style():
+        try:
+            figure = draw()
+        except LeftOutError as missing:
+            return str(missing)
+        # Fix ticks and positions now, in this style, so that the settings at the time of saving do not matter.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+        return figure
+
+
+@cache
+def _figure_class() -> Any:
+    """A figure without a window that notebooks show as a PNG, with any matplotlib backend."""
+    from matplotlib.figure import Figure as Base
+
+    class Canvas(Base):
+        """A matplotlib Figure with a PNG for notebooks."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer, format="png", dpi=DOTS_PER_INCH)
+            return buffer.getvalue()
+
+    return Canvas
+
+
 def panels(
     rows: int = 1, *, width_in: float = COLUMN_IN, height_in: float, ratios: Sequence[float] | None = None
 ) -> tuple[Figure, list[Axes]]:
     """A figure without a window and its axes, from top to bottom, of the same height or in these ratios."""
-    from deepval.report.figures.canvas import Canvas
-
-    figure = Canvas(figsize=(width_in, height_in), layout="constrained")
+    figure = _figure_class()(figsize=(width_in, height_in), layout="constrained")
     return figure, list(figure.subplots(rows, 1, squeeze=False, height_ratios=ratios)[:, 0])
 
 

@@ -19,7 +19,7 @@ from deepval.files.writing import file_path, write_atomically
 from deepval.report import forms
 from deepval.report.forms import content_policy
 from deepval.report.result_tables import result_tables
-from deepval.report.table import Table
+from deepval.report.text_tables import Table
 from deepval.results import Inputs, Result
 from deepval.version import __version__
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from deepval.report import layout
+from deepval.report import text_tables
 from deepval.report.console import render_tables
-from deepval.report.layout import cells_wide, lay_out, wrap
-from deepval.report.table import Table, TableCell, lines_of
+from deepval.report.text_tables import Table, TableCell, cells_wide, lay_out, lines_of, wrap
 
 WORDS = st.text("abcxyz-019", min_size=1, max_size=12)
 TEXTS = st.lists(WORDS, max_size=4).map(" ".join)
@@ -122,7 +121,7 @@ def test_colours_take_no_room_and_a_loss_is_marked_and_explained_without_them():
 @pytest.mark.parametrize("width", [40, 80, 10_000])
 def test_the_work_of_laying_out_a_table_grows_with_its_rows_and_not_with_their_square(width, monkeypatch):
     measured = []
-    monkeypatch.setattr(layout, "cells_wide", lambda text: measured.append(text) or cells_wide(text))
+    monkeypatch.setattr(text_tables, "cells_wide", lambda text: measured.append(text) or cells_wide(text))
 
     def measurements(rows):
         measured.clear()
@@ -135,7 +134,7 @@ def test_the_work_of_laying_out_a_table_grows_with_its_rows_and_not_with_their_s
 
 def test_the_work_of_folding_a_long_text_grows_with_its_length(monkeypatch):
     measured = []
-    monkeypatch.setattr(layout, "cells_wide", lambda text: measured.append(len(text)) or cells_wide(text))
+    monkeypatch.setattr(text_tables, "cells_wide", lambda text: measured.append(len(text)) or cells_wide(text))
     text = "word " * 4000
     assert wrap(text, 10**6) == [text.rstrip()]
     assert sum(measured) <= 2 * len(text)
