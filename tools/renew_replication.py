@@ -18,11 +18,9 @@ from typing import Any
 
 from deepval.files.writing import write_atomically
 from deepval.judging.over_cells import PooledComparison
-from deepval.paper import plan_outcomes
-from deepval.paper.finding_outcomes import MADE_UP
 from deepval.paper.findings import findings
-from deepval.paper.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
-from deepval.paper.plan_outcomes import PlanFollowed, PlannedRow
+from deepval.paper.findings.rules import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
+from deepval.paper.outcomes import MADE_UP, PlannedRow, PlanOutcome, plan_table
 from deepval.report.text_tables import Table, interval, lines_of, number, percent
 from renew_results import filled
 
@@ -81,7 +79,7 @@ def planned_table(told: Mapping[str, Any]) -> Table:
     rows = [
         PlannedRow(**{**row, "made": row["made"] and PooledComparison.of_columns(row["made"])}) for row in told["rows"]
     ]
-    return plan_outcomes.table(PlanFollowed(**{**told, "rows": tuple(rows)}))
+    return plan_table(PlanOutcome(**{**told, "rows": tuple(rows)}))
 
 
 def lateral_table(report: Mapping[str, Any]) -> Table:

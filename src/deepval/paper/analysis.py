@@ -20,7 +20,7 @@ from deepval.report.charts import Chart
 from deepval.report.text_tables import Table
 
 if TYPE_CHECKING:
-    from deepval.cells.label_fits import Label
+    from deepval.paper.analyses.contrasts import Label
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "What escalation does": (
