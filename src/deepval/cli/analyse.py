@@ -234,10 +234,10 @@ def units_of(text: str) -> str | list[str]:
 
 
 def _recipes(names: Sequence[str]) -> Sequence[str]:
-    from deepval.allocators import recipe_named
+    from deepval.allocators import recipe_by_name
 
     for name in names:
-        recipe_named(name)
+        recipe_by_name(name)
     return names
 
 
