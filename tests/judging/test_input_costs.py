@@ -12,10 +12,10 @@ from scipy.optimize import linprog
 import deepval
 from deepval.errors import InputError, InputWarning
 from deepval.judging import knapsack, mode_plans, selections
-from deepval.judging.budgets import allowance_on
+from deepval.judging.allowances import allowance_on
 from deepval.judging.comparison import basis
-from deepval.judging.ladder import allowed_spend, input_costs
 from deepval.judging.mode_plans import steps
+from deepval.judging.selections import allowed_spend, input_costs
 from worlds import judge, quietly, random_losses, random_scores, random_units
 
 FREE = {"allocators": {"mine": {"usd": 0.0, "ms": 0.0}}}

@@ -14,7 +14,7 @@ from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError, InputWarning, NothingToLearnError
-from deepval.judging.budgets import Selection
+from deepval.judging.allowances import Selection
 from deepval.progress import Watch, unwatched
 from deepval.results import Result
 from deepval.targets import TARGETS, Gain, RoutingObjective

@@ -18,7 +18,7 @@ from deepval.cli.options import DrawOptions, Workers
 from deepval.cli.terminal import watch
 from deepval.errors import InputError
 from deepval.files.writing import check_writable
-from deepval.judging.budgets import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Selection
 from deepval.paper.analysis import ANALYSES, GROUPS, REPORT_ONLY, Analysis, analysis
 from deepval.results import Result
 from deepval.tables.scores import Scores

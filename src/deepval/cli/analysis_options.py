@@ -18,7 +18,7 @@ from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
-from deepval.judging.budgets import LEVELS, RAILS, Selection
+from deepval.judging.allowances import LEVELS, RAILS, Selection
 from deepval.paper.analysis import Analysis
 from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms

@@ -14,7 +14,7 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputWarning
-from deepval.judging.budgets import Budget, MissingCosts
+from deepval.judging.allowances import Budget, MissingCosts
 from deepval.judging.comparison import Basis, basis
 from deepval.judging.draws import LEVEL, concentration, units_to_resolve
 from deepval.judging.evaluation import evaluate

@@ -10,18 +10,17 @@ from typing import Any, Literal, get_args
 
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quote
-from deepval.judging import audits, ladder
-from deepval.judging.budgets import Allowance, Budget, MissingCosts, allowance_on, budget_list, charged, charging
-from deepval.judging.comparison import samples_of
+from deepval.judging import audits, selections
+from deepval.judging.allowances import Allowance, Budget, MissingCosts, allowance_on, budget_list, charged, charging
+from deepval.judging.audits import gaps
+from deepval.judging.comparison import Fresh, samples_of
+from deepval.judging.deployment import thresholds
 from deepval.judging.draws import make_draws
-from deepval.judging.gaps import gaps
 from deepval.judging.notes import checked_in_memory
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
-from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge, with_simultaneous, with_words
-from deepval.judging.streams import Cap, Streamed, streams, times
-from deepval.judging.thresholds import thresholds
+from deepval.judging.stream_rows import Cap, Streamed, streams, times
 from deepval.progress import Watch, unwatched
 from deepval.results import Curve, DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
@@ -159,7 +158,7 @@ def evaluate(
         thresholds=thresholds(resamples, judged_scores, allowances, calibration=calibration_scores),
         units=audits.units(resamples, judged_scores, allowances),
         curves=audits.curves(resamples, judged_scores, points),
-        ladder=tuple(ladder.optima(judged_on, allowances)),
+        ladder=tuple(selections.optima(judged_on, allowances)),
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, judged_scores),
         samples=samples_of(resamples, judged, streamed),

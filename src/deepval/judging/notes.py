@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.judging.budgets import Allowance
+from deepval.judging.allowances import Allowance
 from deepval.tables.costs import Costs
 from deepval.tables.scans import ScannedScores, ScannedTable
 from deepval.tables.scores import Scores

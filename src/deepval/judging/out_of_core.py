@@ -18,16 +18,16 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError, InputWarning
 from deepval.judging import audits
-from deepval.judging.budgets import LEVELS, Allowance, MissingCosts, allowance, budget_list, charged, charging
+from deepval.judging.allowances import LEVELS, Allowance, MissingCosts, allowance, budget_list, charged, charging
+from deepval.judging.audits import gaps
 from deepval.judging.comparison import samples_of
+from deepval.judging.deployment import thresholds
 from deepval.judging.draws import Concentration, concentration, make_draws
-from deepval.judging.gaps import gaps
 from deepval.judging.kernel import Sieve
 from deepval.judging.notes import checked_on_disk
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, Sample, drawn_totals, resample_counts
 from deepval.judging.rows import judge, with_simultaneous, with_words
 from deepval.judging.sieve import QUANTILES, WIDEST, SiftedScores, Sifting
-from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch
 from deepval.results import DrawsUsed, OracleAt, Provenance, Result, ScoresUsed, Setting, Unit, known
 from deepval.tables.chunks import CHUNK, OnDisk

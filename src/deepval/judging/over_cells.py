@@ -31,7 +31,7 @@ from deepval.judging.comparison import (
 from deepval.judging.draws import Draws, Interval
 from deepval.judging.resamples import Difference
 from deepval.judging.rows import Judged, paired_rows
-from deepval.judging.streams import Streamed
+from deepval.judging.stream_rows import Streamed
 from deepval.results import LO_HI, BudgetKey, BudgetRecord, Estimate, Reason, Result, joined, known
 from deepval.tables.scores import REFERENCES
 

@@ -13,8 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.judging.agreement import tie_audits
-from deepval.judging.budgets import Allowance
+from deepval.judging.allowances import Allowance
 from deepval.judging.draws import (
     LEVEL,
     ROUNDING,
@@ -29,7 +28,7 @@ from deepval.judging.draws import (
 from deepval.judging.kernel import top_sums
 from deepval.judging.oracle import oracle_gain, oracle_sums
 from deepval.judging.sieve import SiftedScores
-from deepval.judging.ties import SORT_UP_TO
+from deepval.judging.ties import SORT_UP_TO, tie_audits
 from deepval.progress import Watch, unwatched
 from deepval.results import Reason, known
 from deepval.tables.scores import Scores

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.judging import ladder, selections
-from deepval.judging.budgets import Allowance, no_prize
+from deepval.judging import selections
+from deepval.judging.allowances import Allowance, no_prize
 from deepval.judging.draws import LEVEL, simultaneous
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Difference, Resampling, Sample, Totals, in_memory
 from deepval.results import Bounds, BudgetKey, Estimate, Reason, Row, in_words, joined, known
@@ -104,7 +104,9 @@ def judge(
     """
     allowances = [resamples.allowed(allowed) for allowed in allowances]
     oracle, chance = selections.best(resamples, allowances), selections.at_random(resamples, allowances)
-    ladders = list(zip(ladder.oracles(resamples, allowances), ladder.chances(resamples, allowances), strict=True))
+    ladders = list(
+        zip(selections.oracles(resamples, allowances), selections.chances(resamples, allowances), strict=True)
+    )
     if ranked is None:
         watched = resamples.watch(scores, "ranking inputs")
         ranked = {item.name: ranked_samples(resamples, item, allowances) for item in watched}
@@ -135,7 +137,7 @@ def ranked_samples(resamples: Resampling, scores: Allocator, allowances: Sequenc
     """An allocator's samples under every budget; None where it cannot pay for itself or its cost is unknown."""
     priced = [allowed for allowed in allowances if scores.name not in allowed.unpriced]
     if isinstance(scores, Scores) and scores.modes:
-        samples = ladder.planned(in_memory(resamples), scores, priced)
+        samples = selections.planned(in_memory(resamples), scores, priced)
     else:
         costs = [a.cost_of(scores.name) for a in priced]
         ranked = selections.ranked(resamples, scores, priced, costs)

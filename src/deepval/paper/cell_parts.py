@@ -33,7 +33,7 @@ from deepval.features.glances import Row
 from deepval.files import reading
 from deepval.files.canonical import json_canonical, json_content, plain, sha256
 from deepval.files.writing import npz_arrays
-from deepval.judging.budgets import LEVELS, Latency, Selection
+from deepval.judging.allowances import LEVELS, Latency, Selection
 from deepval.paper.analyses.skipping import skippers
 from deepval.protocol.store import code_digest, store_result
 from deepval.results import Record, Result

@@ -12,7 +12,7 @@ from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import case_of, judge, read_evaluation_data, shared_seeds
 from deepval.errors import InputError, InputWarning
-from deepval.judging.budgets import LEVELS, Accounting, Budget, Measured, Selection, conventions, measured
+from deepval.judging.allowances import LEVELS, Accounting, Budget, Measured, Selection, conventions, measured
 from deepval.paper.analyses.streams import CONTROL, control_scores
 from deepval.progress import Watch, unwatched
 from deepval.results import MEASURED, Result

@@ -23,7 +23,7 @@ from deepval.arrays import Float
 from deepval.errors import InputWarning
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
-from deepval.judging.budgets import Allowance, Budget, Energy, Latency, Money, Selection, allowance_on
+from deepval.judging.allowances import Allowance, Budget, Energy, Latency, Money, Selection, allowance_on
 from deepval.judging.comparison import Basis, basis, reasons
 from deepval.judging.draws import Draws, child_seeds, make_draws, seeds_by_units
 from deepval.judging.over_cells import (

@@ -1,6 +1,6 @@
 """Cells with several modes and costs -> what choosing among fidelities is worth beside the top mode alone.
 
-The optimum is an exact knapsack over all modes in milliseconds or millijoules (judging/ladder.py). A plan that is best
+The optimum is an exact knapsack over all modes in milliseconds or millijoules (`optima` in judging/selections.py). A plan that is best
 under one of them is also charged in the others: the best plan for energy need not keep the latency budget.
 """
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepval.cells.folder import BuiltCell
-from deepval.judging.budgets import LEVELS, Energy, Latency, Measured, allowance
-from deepval.judging.ladder import optima
+from deepval.judging.allowances import LEVELS, Energy, Latency, Measured, allowance
+from deepval.judging.selections import optima
 from deepval.paper.analysis import Analysis
 from deepval.paper.cell_figures import Charged, Units, figures, judged
 from deepval.paper.row_columns import BudgetColumns, CellName, column, declared_table, level

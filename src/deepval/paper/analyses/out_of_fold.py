@@ -16,7 +16,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.label_fits import GATES
 from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
-from deepval.judging.budgets import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option

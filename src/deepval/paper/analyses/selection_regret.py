@@ -16,7 +16,7 @@ from deepval.arrays import Float, Int
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
-from deepval.judging.budgets import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.comparison import Basis, Contender, basis, contenders
 from deepval.judging.draws import Draws, seeds_by_units
 from deepval.judging.evaluation import evaluate

@@ -16,9 +16,8 @@ from deepval.errors import InputError
 from deepval.judging.comparison import Basis, basis
 from deepval.judging.draws import Draws
 from deepval.judging.over_cells import can_resample, mean_over_cells, shared_draws
-from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
-from deepval.judging.streams import Streamed
+from deepval.judging.stream_rows import RATE_TOLERANCE, Streamed
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import AllocatorName, BudgetColumns, column, declared_table, high, low
 from deepval.paper.row_columns import share as in_percent

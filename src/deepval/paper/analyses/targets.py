@@ -17,9 +17,9 @@ from deepval.cells.fitting import Scored, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.diagnostics import PLANNING_DIAGNOSTICS
 from deepval.errors import InputError, InputWarning, is_of_machine
-from deepval.judging.agreement import sign_disagreement, spearman
-from deepval.judging.budgets import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.comparison import basis
+from deepval.judging.concordance import sign_disagreement, spearman
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analysis import Analysis, Option
 from deepval.paper.row_columns import column, count, declared_table

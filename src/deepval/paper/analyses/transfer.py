@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from deepval.allocators import Recipe, recipe_named
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
-from deepval.judging.budgets import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analysis import Analysis
 from deepval.paper.cell_figures import sees_the_same

@@ -5,7 +5,6 @@ Ties are exact equality of float64 and -0.0 equals 0.0. A statistic without a si
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +12,6 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Num
 from deepval.errors import InputError
-from deepval.judging.ties import TiedCut, cuts
 from deepval.tables.values import most_helpful
 
 PAIRED = 16
@@ -81,23 +79,6 @@ class TransferBounds:
     most: Member
     least: Member
     oracle_gain: float
-
-
-@dataclass(frozen=True)
-class TieAudit:
-    """What the top k of a score rests on: inputs above its cut, inputs tied at it, slots these fill."""
-
-    k: int
-    above: int
-    tied: int
-    slots: int
-
-    @property
-    def share(self) -> float:
-        """Share of the selection decided by ties: slots/k, 0 if the tied group fits exactly, NaN if k = 0."""
-        if self.k == 0:
-            return math.nan
-        return 0.0 if self.slots == self.tied else self.slots / self.k
 
 
 class Reversal(NamedTuple):
@@ -205,26 +186,6 @@ def transfer(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "inpu
         least=_member(sure | _best(-other, free, slots=slots, optional=optional), other, oracle_gain=oracle_gain),
         oracle_gain=oracle_gain,
     )
-
-
-def tie_audit(score: Num[np.ndarray, "input"], k: int) -> TieAudit:
-    """How much of the top k of a score is decided by ties at its cut, the k-th largest score."""
-    return tie_audits(score, [k])[0]
-
-
-def tie_audits(
-    score: Num[np.ndarray, "input"], numbers: Sequence[int], order: Int[np.ndarray, "input"] | None = None
-) -> list[TieAudit]:
-    """Tie audits for several k at once; `order` sorts the scores from the highest down, if passed."""
-    (s,) = _aligned(score)
-    wrong = [k for k in numbers if not 0 <= k <= s.size]
-    if wrong:
-        raise InputError(f"k must lie between 0 and the number of inputs, {s.size}, got {wrong[0]}: lower the budget.")
-    positive_cuts = iter(cuts(s, [k for k in numbers if k], order))
-    at = [next(positive_cuts) if k else TiedCut(math.inf, 0, 0) for k in numbers]
-    return [
-        TieAudit(k=k, above=cut.above, tied=cut.tied, slots=k - cut.above) for k, cut in zip(numbers, at, strict=True)
-    ]
 
 
 def reversal(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "input"]) -> Reversal | None:
