@@ -163,6 +163,7 @@ def evaluate(
         "missing_costs": case.missing_costs(scored, levels, requested=bool(budgets.budget)),
         "simultaneous_intervals": simultaneous,
         "curve_points": curve,
+        "thresholds": thresholds or case.cell is not None,
         "terms": terms or case.terms,
         "weights": _weights(weight),
         "watch": terminal.watch,

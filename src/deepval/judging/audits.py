@@ -91,8 +91,6 @@ def unit_rows(
 
 def curves(resamples: Resamples, scores: Sequence[Scores], points: int) -> tuple[Curve, ...]:
     """Gain share against the share of inputs escalated, for every allocator and reference."""
-    if points < 1:
-        return ()
     alphas = np.linspace(0, 1, points + 1)[1:]
     slots = np.column_stack(
         [allowance(Selection(float(a)), resamples.table.modes).slots(resamples.inputs) for a in alphas]
@@ -144,15 +142,13 @@ def setting(table: ValueTable) -> Setting:
             OracleAt(item.alpha, item.quota, known(item.oracle_share), item.budget_binds, item.quota_is_capacity)
             for item in summaries
         ),
-        concentration=_spread(table),
+        concentration=spread(
+            concentration(
+                np.bincount(table.unit, weights=table.benefits, minlength=len(table.unit_ids)), table.unit_ids
+            ),
+            concentration(table.benefits, table.input, positive=table.helpful[::-1]),
+        ),
     )
-
-
-def _spread(table: ValueTable) -> Spread:
-    """How the possible gain is spread over units and over inputs."""
-    units = np.bincount(table.unit, weights=table.benefits, minlength=len(table.unit_ids))
-    by_input = concentration(table.benefits, table.input, positive=table.helpful[::-1])
-    return spread(concentration(units, table.unit_ids), by_input)
 
 
 def spread(by_unit: Concentration, by_input: Concentration) -> Spread:

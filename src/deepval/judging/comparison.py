@@ -9,7 +9,7 @@ linear within a group of equal scores, so its area and its first crossing of a l
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -54,15 +54,14 @@ class Basis:
 def samples_of(resamples: Resampling, judged: Sequence[Judged], streamed: Sequence[Streamed] = ()) -> Samples:
     """The samples of rows and streams, as a result stores them."""
     nothing = np.full(len(resamples.counts), np.nan)
-
-    def stacked(part: Callable[[Judged], Float[np.ndarray, "resample"]]) -> Float[np.ndarray, "row resample"]:
-        return np.stack([part(item) for item in judged])
-
-    def of_streams(
-        part: Callable[[Streamed], Float[np.ndarray, "resample"]],
-    ) -> Float[np.ndarray, "stream resample"] | None:
-        return np.stack([part(item) for item in streamed]) if streamed else None
-
+    arrays = {
+        f"{prefix}{name}": np.stack([getattr(item.sample, name) if item.sample else nothing for item in items])
+        for prefix, items in (("", judged), ("stream_", streamed))
+        for name in ("gain", "benefit", "escalated")
+        if items
+    }
+    if streamed:
+        arrays["stream_prize"] = np.stack([item.prize for item in streamed])
     return Samples(
         unit_ids=resamples.unit_ids,
         counts=resamples.draws.counts,
@@ -71,15 +70,9 @@ def samples_of(resamples: Resampling, judged: Sequence[Judged], streamed: Sequen
         cheap_loss=resamples.cheap_loss,
         full_gain=resamples.full_gain,
         full_benefit=resamples.full_benefit,
-        gain=stacked(lambda item: item.sample.gain if item.sample else nothing),
-        benefit=stacked(lambda item: item.sample.benefit if item.sample else nothing),
-        escalated=stacked(lambda item: item.sample.escalated if item.sample else nothing),
-        prize=stacked(lambda item: item.prize),
-        versus_random=stacked(lambda item: item.difference.loss),
-        stream_gain=of_streams(lambda item: item.sample.gain if item.sample else nothing),
-        stream_benefit=of_streams(lambda item: item.sample.benefit if item.sample else nothing),
-        stream_escalated=of_streams(lambda item: item.sample.escalated if item.sample else nothing),
-        stream_prize=of_streams(lambda item: item.prize),
+        prize=np.stack([item.prize for item in judged]),
+        versus_random=np.stack([item.difference.loss for item in judged]),
+        **arrays,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.arrays import Bool, Float, Shaped
 from deepval.errors import InputError
 from deepval.results import Bounds, Estimate, known
 
@@ -83,8 +83,11 @@ class Draws:
         if not samples.size:
             return np.full((len(samples), 2), np.nan)
         if weights is None:
-            ordered = np.sort(samples, axis=1)
-            return np.column_stack([_between(ordered, tail) for tail in TAILS])
+            # A quantile is linear between its neighbours among the sorted samples.
+            ordered, position = np.sort(samples, axis=1), np.array(TAILS) * (samples.shape[1] - 1)
+            at = position.astype(int)
+            low, high = ordered[:, at], ordered[:, np.minimum(at + 1, samples.shape[1] - 1)]
+            return (high - low) * (position - at) + low
         return np.array([_smallest(row, weights) for row in samples])
 
     def weight_of(self, rows: Bool[np.ndarray, "draw"]) -> float:
@@ -98,29 +101,15 @@ class Draws:
     def spreads(self, samples: Float[np.ndarray, "row draw"]) -> Float[np.ndarray, "row"]:
         """The standard deviations of several rows at once."""
         defined = ~np.isnan(samples)
+        if not defined.all() and len(samples) > 1:
+            return np.concatenate([self.spreads(row[None]) for row in samples])
+        weights = self.weights
         if not defined.all():
-            return np.concatenate(
-                [self._spread(row[None, own], own) for row, own in zip(samples, defined, strict=True)]
-            )
-        return self._spread(samples, np.ones(samples.shape[1:], dtype=bool))
-
-    def _spread(
-        self, samples: Float[np.ndarray, "row defined"], defined: Bool[np.ndarray, "draw"]
-    ) -> Float[np.ndarray, "row"]:
-        """Standard deviation of samples that cover the draws marked in `defined`."""
+            samples, weights = samples[:, defined[0]], None if weights is None else weights[defined[0]]
         if not samples.size:
             return np.full(len(samples), np.nan)
-        weights = None if self.weights is None else self.weights[defined]
         mean = np.average(samples, axis=1, weights=weights)
         return np.sqrt(np.average((samples - mean[:, None]) ** 2, axis=1, weights=weights))
-
-
-def _between(ordered: Float[np.ndarray, "row draw"], part: float) -> Float[np.ndarray, "row"]:
-    """The quantile at `part` of ascending samples, linear between neighbours."""
-    position = part * (ordered.shape[1] - 1)
-    at = int(position)
-    low, high = ordered[:, at], ordered[:, min(at + 1, ordered.shape[1] - 1)]
-    return (high - low) * (position - at) + low
 
 
 def _smallest(samples: Float[np.ndarray, "draw"], weights: Float[np.ndarray, "draw"]) -> Float[np.ndarray, "2"]:
@@ -184,7 +173,8 @@ def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draw
     step = max(1, DRAWN_AT_ONCE // units)
     for first in range(0, draws, step):  # pieces continue one stream of numbers: the draws equal those of a single call
         part = counts[first : first + step]
-        part[:] = _counted(rng.integers(0, units, part.shape), units)
+        key = np.arange(len(part))[:, None] * units + rng.integers(0, units, part.shape)
+        part[:] = np.bincount(key.ravel(), minlength=part.size).reshape(part.shape)
     return Draws(counts, None, seed)
 
 
@@ -205,12 +195,6 @@ def seeds_by_units(units: Mapping[str, Iterable[Any]], seed: int) -> dict[str, i
     own = child_seeds(seed, len(different)) if len(different) > 1 else [seed] * len(different)
     seeds = dict(zip(different, own, strict=True))
     return {name: seeds[members] for name, members in lists.items()}
-
-
-def _counted(numbers: Int[np.ndarray, "draw pick"], units: int) -> Int[np.ndarray, "draw unit"]:
-    draws = len(numbers)
-    key = np.arange(draws)[:, None] * units + numbers
-    return np.bincount(key.ravel(), minlength=draws * units).reshape(draws, units)
 
 
 def _enumerated(units: int) -> Draws:

@@ -10,11 +10,10 @@ from typing import Any, Literal, get_args
 
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quote
-from deepval.judging import audits, selections
+from deepval.judging import audits, deployment, selections
 from deepval.judging.allowances import Allowance, Budget, MissingCosts, allowance_on, budget_list, charged, charging
 from deepval.judging.audits import gaps
 from deepval.judging.comparison import Fresh, samples_of
-from deepval.judging.deployment import thresholds
 from deepval.judging.draws import make_draws
 from deepval.judging.notes import checked_in_memory
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
@@ -50,6 +49,7 @@ def evaluate(
     missing_costs: MissingCosts = "error",
     simultaneous_intervals: bool = False,
     curve_points: int = 0,
+    thresholds: bool = True,
     terms: Any = None,
     weights: Mapping[str, float] | None = None,
     memory: int | str | None = None,
@@ -73,6 +73,7 @@ def evaluate(
             verdict that give the reason ("list").
         simultaneous_intervals: Whether to add intervals that hold for all rows of the table at once.
         curve_points: Number of shares at which to compute the gain curve of every allocator.
+        thresholds: Whether to compute the score from which each allocator escalates, and its expected rate.
         terms: Loss terms of every input (a terms file, or columns as in one): the result then contains the terms of
             every loss.
         weights: New weights of some terms: the losses are computed again from the terms.
@@ -84,6 +85,7 @@ def evaluate(
     checks.word(missing_costs, get_args(MissingCosts), "missing_costs")
     points = checks.whole(curve_points, "curve_points", most=MOST_POINTS)
     every = checks.flag(simultaneous_intervals, "simultaneous_intervals")
+    with_thresholds = checks.flag(thresholds, "thresholds")
     files = table if isinstance(table, OnDisk) else on_disk(table, scores, memory)
     if files is not None:
         asked = {"by (--by)": columns, "calibration (--calibrate)": calibration, "curve_points (--curve)": points}
@@ -99,6 +101,7 @@ def evaluate(
             missing=missing,
             missing_costs=missing_costs,
             simultaneous_intervals=every,
+            thresholds=with_thresholds,
             watch=watch,
         )
     whole = table if isinstance(table, ValueTable) else read_values(table, modes=modes)
@@ -155,9 +158,11 @@ def evaluate(
         slices=tuple(sliced),
         gaps=gaps(resamples, judged_scores, allowances, judged=judged, caps=caps),
         streams=tuple(item.row for item in streamed),
-        thresholds=thresholds(resamples, judged_scores, allowances, calibration=calibration_scores),
+        thresholds=deployment.thresholds(resamples, judged_scores, allowances, calibration=calibration_scores)
+        if with_thresholds
+        else (),
         units=audits.units(resamples, judged_scores, allowances),
-        curves=audits.curves(resamples, judged_scores, points),
+        curves=audits.curves(resamples, judged_scores, points) if points else (),
         ladder=tuple(selections.optima(judged_on, allowances)),
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, judged_scores),

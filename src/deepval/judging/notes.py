@@ -107,21 +107,12 @@ class Subject:
             "minus their full losses": 0.0 - self.full,
             "their cheap losses": self.cheap,
         }
-        answers = [Answer.of(words, np.arange(len(value)), column) for words, column in plain.items()]
+        answers = [Answer.of(words, np.arange(len(value)), column, len(value)) for words, column in plain.items()]
         if self.following is None:
             return answers
         rows = np.flatnonzero(self.following >= 0)
-        return [*answers, Answer.of("the decision values of the next inputs", rows, value[self.following[rows]])]
-
-    @cached_property
-    def answer_ranks(self) -> list[Float[np.ndarray, "input"]]:
-        """The ranks of each answer."""
-        return [answer.ranks(len(self.cheap)) for answer in self.answers]
-
-    @cached_property
-    def places(self) -> Float[np.ndarray, "input"]:
-        """Places from the lowest on, less their mean."""
-        return np.arange(len(self.cheap)) - (len(self.cheap) - 1) / 2
+        following = value[self.following[rows]]
+        return [*answers, Answer.of("the decision values of the next inputs", rows, following, len(value))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,26 +123,24 @@ class Answer:
         words: What it is called.
         rows: The inputs.
         values: The quantity of each.
+        ranks: Centred ranks, equal for equal values, of all inputs; 0, the mean, where there is no answer.
     """
 
     words: str
     rows: Int[np.ndarray, "row"]
     values: Float[np.ndarray, "row"]
+    ranks: Float[np.ndarray, "input"]
 
     @classmethod
-    def of(cls, words: str, rows: Int[np.ndarray, "row"], values: Float[np.ndarray, "row"]) -> "Answer":
-        """The answer without its smallest values other than zero."""
+    def of(cls, words: str, rows: Int[np.ndarray, "row"], values: Float[np.ndarray, "row"], inputs: int) -> "Answer":
+        """The answer to some of so many inputs, without its smallest values other than zero."""
         size = np.abs(values)
         some = size[size > 0]
         least = np.partition(some, int(SMALLEST * len(some)))[int(SMALLEST * len(some))] if len(some) else 0.0
         chosen = (size == 0) | (size >= least)
-        return cls(words, rows[chosen], values[chosen])
-
-    def ranks(self, inputs: int) -> Float[np.ndarray, "input"]:
-        """Centred ranks, equal for equal values, of so many inputs; 0, the mean, where there is no answer."""
         ranks = np.zeros(inputs)
-        ranks[self.rows] = _centred_ranks(self.values)
-        return ranks
+        ranks[rows[chosen]] = _centred_ranks(values[chosen])
+        return cls(words, rows[chosen], values[chosen], ranks)
 
 
 def checked_in_memory(
@@ -264,9 +253,11 @@ def _leaked_answers(subject: Subject) -> Iterator[str]:
 def _near(subject: Subject, item: Ranked) -> Iterator[Answer]:
     """Answers that a score may agree with, at a glance: most scores agree with none."""
     rows = np.argsort(item.values) if item.rows is None else item.rows
-    for answer, ranks in zip(subject.answers, subject.answer_ranks, strict=True):
+    places = np.arange(len(rows)) - (len(rows) - 1) / 2
+    for answer in subject.answers:
         # Places among all inputs are spread wider than ranks among some, so that no answer to some is missed.
-        near = _product(ranks[rows], subject.places) >= 0.9 * AGREEMENT * _product(ranks, ranks) > 0
+        least = 0.9 * AGREEMENT * _product(answer.ranks, answer.ranks)
+        near = _product(answer.ranks[rows], places) >= least > 0
         if near or item.covered is not None:
             yield answer
 

@@ -17,11 +17,10 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError, InputWarning
-from deepval.judging import audits
+from deepval.judging import audits, deployment
 from deepval.judging.allowances import LEVELS, Allowance, MissingCosts, allowance, budget_list, charged, charging
 from deepval.judging.audits import gaps
 from deepval.judging.comparison import samples_of
-from deepval.judging.deployment import thresholds
 from deepval.judging.draws import Concentration, concentration, make_draws
 from deepval.judging.kernel import Sieve
 from deepval.judging.notes import checked_on_disk
@@ -273,6 +272,7 @@ def evaluate_on_disk(
     missing: Missing,
     missing_costs: MissingCosts,
     simultaneous_intervals: bool,
+    thresholds: bool,
     watch: Watch,
 ) -> Result:
     """Judge allocators on a table that stays in its files; arguments are those of `evaluate`."""
@@ -328,7 +328,7 @@ def evaluate_on_disk(
         half_widths=audits.half_widths(rows, allowances),
         rows=rows,
         gaps=gaps(resamples, rankings, allowances, judged=judged, caps={}),
-        thresholds=thresholds(resamples, rankings, allowances),
+        thresholds=deployment.thresholds(resamples, rankings, allowances) if thresholds else (),
         units=_units(resamples, rankings, allowances),
         warnings=tuple(notes),
         samples=samples_of(resamples, judged),

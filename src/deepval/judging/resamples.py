@@ -5,7 +5,7 @@ the oracle are computed in each resample, so that every comparison is made withi
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -202,21 +202,23 @@ class Totals:
     def versus_each(self, differences: Difference) -> list[Versus]:
         """Intervals and verdicts of several differences, one per row."""
         share, loss, defined, selected = self._defined(differences)
-        size, some = float(self.size[0]), defined.any(axis=1, keepdims=True)
-        dropped = np.count_nonzero(~defined & some, axis=1)
-        points = differences.share[:, 0].tolist(), differences.loss[:, 0].tolist()
-        results = []
-        for point, of_loss_point, (of_share, spread), (of_loss, spread_of_loss), left_out in zip(
-            *points,
-            self._interval_and_spread(share, defined),
-            self._interval_and_spread(loss, selected),
-            dropped.tolist(),
-            strict=True,
+        dropped = np.count_nonzero(~defined & defined.any(axis=1, keepdims=True), axis=1)
+        columns = []
+        # Shares are compared with 1 and losses with the sum of absolute values: what is rounding error for each.
+        for samples, chosen, points, scale in (
+            (share, defined, differences.share[:, 0], 1.0),
+            (loss, selected, differences.loss[:, 0], float(self.size[0])),
         ):
-            second, second_of_loss = self._second(point, spread), self._second(of_loss_point, spread_of_loss)
-            intervals = of_share.snapped(), of_loss.snapped(size)
-            results.append(Versus(spread, *intervals, left_out, second.snapped(), second_of_loss.snapped(size)))
-        return results
+            spreads = self.draws.spreads(samples if chosen.all() else np.where(chosen, samples, np.nan)).tolist()
+            own = [interval.snapped(scale) for interval in self.draws.intervals(samples, chosen)]
+            units, effective = len(self.unit_ids), self.effective_units
+            second = [
+                cautious(point, spread, units=units, effective=effective).snapped(scale)
+                for point, spread in zip(points.tolist(), spreads, strict=True)
+            ]
+            columns.append((spreads, own, second))
+        (spreads, of_share, second), (_, of_loss, second_of_loss) = columns
+        return list(map(Versus, spreads, of_share, of_loss, dropped.tolist(), second, second_of_loss))
 
     def verdicts(self, differences: Difference) -> Sequence[Verdict | None]:
         """The verdicts of several differences, one per row, without the cost of all intervals."""
@@ -234,17 +236,6 @@ class Totals:
         share, loss = differences.share[:, self.drawn], differences.loss[:, self.drawn]
         defined = ~np.isnan(share) & self.resampled
         return share, loss, defined, np.where(defined.any(axis=1, keepdims=True), defined, self.resampled)
-
-    def _interval_and_spread(
-        self, samples: Float[np.ndarray, "row draw"], selected: Bool[np.ndarray, "row draw"]
-    ) -> Iterator[tuple[Interval, float]]:
-        """Interval and standard deviation of each row over its selected draws."""
-        spreads = self.draws.spreads(samples if selected.all() else np.where(selected, samples, np.nan))
-        return zip(self.draws.intervals(samples, selected), spreads.tolist(), strict=True)
-
-    def _second(self, point: float, spread: float) -> Interval:
-        """The second opinion on a difference, from the draws in which it is defined."""
-        return cautious(point, spread, units=len(self.unit_ids), effective=self.effective_units)
 
     @cached_property
     def unit_shown(self) -> Literal["share", "loss"]:
@@ -351,10 +342,6 @@ class Resampling(Totals, ABC):
             Sample(share[:, b] * self.full_gain, share[:, b] * self.full_benefit, taken[:, b])
             for b in range(slots.shape[1])
         ]
-
-    def all_full(self) -> Sample:
-        """Sample of escalating everything."""
-        return Sample(self.full_gain, self.full_benefit, self.inputs)
 
 
 @dataclass(frozen=True, eq=False)

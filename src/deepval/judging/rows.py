@@ -104,9 +104,10 @@ def judge(
     """
     allowances = [resamples.allowed(allowed) for allowed in allowances]
     oracle, chance = selections.best(resamples, allowances), selections.at_random(resamples, allowances)
-    ladders = list(
-        zip(selections.oracles(resamples, allowances), selections.chances(resamples, allowances), strict=True)
-    )
+    ladders = [(None, None)] * len(allowances)
+    if len(resamples.modes) > 2:
+        best_plans, mixtures = (of(in_memory(resamples), allowances) for of in (selections.oracles, selections.chances))
+        ladders = list(zip(best_plans, mixtures, strict=True))
     if ranked is None:
         watched = resamples.watch(scores, "ranking inputs")
         ranked = {item.name: ranked_samples(resamples, item, allowances) for item in watched}
@@ -192,10 +193,11 @@ class _Bench:
     def all_full(self, by: _Yardstick) -> _Draft:
         """Uniform full fidelity: infeasible under a small measured budget, beyond any selection budget."""
         fields = REFERENCE | {"slots": int(self.resamples.inputs[0])}
+        everything = Sample(self.resamples.full_gain, self.resamples.full_benefit, self.resamples.inputs)
         if self.allowed.costs is None:
-            return _Draft("all-full", self.resamples.all_full(), by, fields | NO_NDG, [Reason.BEYOND_SELECTION])
+            return _Draft("all-full", everything, by, fields | NO_NDG, [Reason.BEYOND_SELECTION])
         if self.allowed.uniform_fits:
-            return _Draft("all-full", self.resamples.all_full(), by, fields)
+            return _Draft("all-full", everything, by, fields)
         return _Draft("all-full", None, by, {}, [Reason.FULL_TOO_DEAR.text(alpha=self.allowed.uniform_from)])
 
     def allocator(self, scores: Allocator, sample: Sample | None, by: _Yardstick, *, ties: float | None) -> _Draft:
@@ -218,8 +220,8 @@ class _Bench:
     def judged(self, entries: Sequence[_Draft], brief: Set[str] = frozenset()) -> list[Judged]:
         """The entries as rows; those named brief with point figures alone."""
         able = [(entry, entry.sample) for entry in entries if entry.sample]
-        short = iter(self._brief([(entry, sample) for entry, sample in able if entry.name in brief]))
-        whole = iter(self._compared([(entry, sample) for entry, sample in able if entry.name not in brief]))
+        short = self._brief([(entry, sample) for entry, sample in able if entry.name in brief]) if brief else iter(())
+        whole = self._compared([(entry, sample) for entry, sample in able if entry.name not in brief])
         return [
             next(short if entry.name in brief else whole) if entry.sample else self._blank(entry) for entry in entries
         ]
@@ -377,6 +379,8 @@ def with_words(
     decided = [
         i for i, item in enumerate(judged) if enough and item.row.verdict in SIGNS and item.row.allocator in plain
     ]
+    if not decided:
+        return list(judged)
     without = _Without(resamples, plain, allowances, [judged[i] for i in decided])
     rests_on: dict[int, str] = {}
     for i, suspects in zip(decided, _suspects([judged[i] for i in decided], resamples), strict=True):
@@ -395,8 +399,6 @@ def with_words(
 
 def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[int]]:
     """Per row, units without which the bound may pass 0, by the share of draws without them in which the sign turns."""
-    if not judged:
-        return
     samples = np.stack([_towards(item, resamples) for item in judged])
     spread = resamples.draws.spreads(samples)[:, None]
     weights = np.ones(len(resamples.draws)) if resamples.draws.weights is None else resamples.draws.weights

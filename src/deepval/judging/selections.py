@@ -202,11 +202,9 @@ def allowed_spend(allowed: Allowance, inputs: int, cost: float = 0.0) -> int:
     return max(0, math.floor(parts + slack))
 
 
-def oracles(resamples: Resampling, allowances: Sequence[Allowance]) -> list[Sample | None]:
-    """The best multi-fidelity plan of every resample under each budget; None for two modes or a skipping router."""
-    if len(resamples.modes) == 2:
-        return [None] * len(allowances)
-    return [_oracle(in_memory(resamples), allowed) for allowed in allowances]
+def oracles(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
+    """The best plan over more than two modes of every resample under each budget; None for a skipping router."""
+    return [_oracle(resamples, allowed) for allowed in allowances]
 
 
 def _oracle(resamples: Resamples, allowed: Allowance) -> Sample | None:
@@ -218,15 +216,12 @@ def _oracle(resamples: Resamples, allowed: Allowance) -> Sample | None:
     return _planned(resamples, values, allowed, cost=0.0)
 
 
-def chances(resampling: Resampling, allowances: Sequence[Allowance]) -> list[Sample | None]:
-    """The best information-free mixture of modes in every resample; None for two modes or a skipping router.
+def chances(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
+    """The best information-free mixture of more than two modes in every resample; None for a skipping router.
 
     Maximises N*sum_m p_m*mean(V^m) over p >= 0 with sum p <= 1 and N*sum_m p_m*C_m within what a free allocator may
     spend. It is an expectation, so a budget that pays for no whole escalation still buys a part of one.
     """
-    if len(resampling.modes) == 2:
-        return [None] * len(allowances)
-    resamples = in_memory(resampling)
     table = resamples.table
     parts = (*table.mode_values.T, *np.maximum(table.mode_values, 0.0).T)
     units = len(table.unit_ids)

@@ -1,7 +1,7 @@
 """Cells with several modes and costs -> what choosing among fidelities is worth beside the top mode alone.
 
-The optimum is an exact knapsack over all modes in milliseconds or millijoules (`optima` in judging/selections.py). A plan that is best
-under one of them is also charged in the others: the best plan for energy need not keep the latency budget.
+The optimum is an exact knapsack over all modes in milliseconds or millijoules (judging/selections.py). A plan that is
+best under one of them is also charged in the others: the best plan for energy need not keep the latency budget.
 """
 
 from collections.abc import Mapping, Sequence
