@@ -81,6 +81,7 @@ def planned(
     """Sums of quantities over the plan of greatest value in every draw; rows must be sorted by input id."""
     steps = _steps(values, costs, unit, quantities)
     sums, fills = _filled(steps, counts, budgets)
+    # No plan exceeds the fill by more than multiplier * slack, so a fill whose slack is worth nothing is the best plan.
     binding = fills.multiplier * fills.slack > fills.tolerance
     # Sums of costs up to 2**53 are exact in double precision; a budget below the dearest mode changes the hulls.
     solved = (budgets >= costs.max()) & ~binding & (float(counts.sum(axis=1).max()) * len(values) * costs.max() < 2**53)
@@ -105,6 +106,7 @@ def _steps(
     unit: Int[np.ndarray, "input"],
     quantities: Float[np.ndarray, "input mode quantity"],
 ) -> _Steps:
+    # Of modes that cost the same, only the most valuable can be in the best plan: levels are distinct costs.
     rows, distinct = np.arange(len(values)), np.unique(costs)
     alike = [np.flatnonzero(costs == cost) for cost in distinct]
     mode = np.stack([modes[values[:, modes].argmax(axis=1)] for modes in alike], axis=1)  # the first of the best
@@ -119,12 +121,14 @@ def _steps(
         which = np.flatnonzero(whole)
         parts.append((which, np.full_like(which, source), np.full_like(which, target), slopes[source, which]))
     row, source, target, slope = (np.concatenate(part) for part in zip(*parts, strict=True))
+    # Steepest first, as a greedy fill takes them. Where slopes are equal, the draws that bind are left to `knapsack`.
     order = np.lexsort((row, -slope))
     row, source, target, slope = row[order], source[order], target[order], slope[order]
     step_index = np.full((len(rows), len(distinct) - 1), len(row))
     for level in range(len(distinct) - 1):
         over = np.flatnonzero((source <= level) & (level < target))
         step_index[row[over], level] = over
+    # A level worth no more than a cheaper one is never needed: the cheaper one serves as well.
     useful = np.ones(values.shape, dtype=bool)
     useful[:, 1:] = values[:, 1:] > np.maximum.accumulate(values, axis=1)[:, :-1]
     length = (distinct[target] - distinct[source]).astype(np.float64)
@@ -145,6 +149,7 @@ def _filled(
     for column, weights in enumerate(columns.T):
         own = np.bincount(key, weights=weights, minlength=blocks * units).reshape(blocks, units)
         np.cumsum(own, axis=0, out=upto[1:, column])
+    # Costs are whole numbers, so these products are exact up to 2**53, and with them the block of the cut.
     reached = counts @ upto[:, 0].T
     block = np.count_nonzero(reached <= budgets[:, None], axis=1) - 1
     sums = np.einsum("du,dcu->dc", counts, upto[block])
@@ -159,6 +164,7 @@ def _filled(
     at = np.minimum(cut, number - 1)
     length, before = steps.length[at], spent[draws, np.minimum(within, BLOCK - 1)]
     before = before - np.where(whole, 0.0, weight[draws, np.minimum(within, BLOCK - 1)] * length)
+    # A draw repeats inputs: of the copies of the step at the cut, as many are taken as the rest pays for.
     copies = np.where(whole, 0.0, np.floor_divide(budgets - before, length))
     taken = np.where(np.arange(BLOCK) < within[:, None], weight, 0.0)
     sums += np.einsum("dr,drc->dc", taken, columns.take(rows, axis=0, mode="clip"))
@@ -166,7 +172,7 @@ def _filled(
     left = budgets - before - copies * length
     odd = budgets % np.gcd.reduce(steps.costs)  # every plan leaves this unspent
     multiplier = np.where(whole, 0.0, steps.slope[at])
-    tolerance = SOLVE_TOLERANCE * (sums[:, 1] + multiplier * left)
+    tolerance = SOLVE_TOLERANCE * (sums[:, 1] + multiplier * left)  # relative to the bound, as in `knapsack`
     return sums[:, 2:], _Fills(counts, cut, copies, multiplier, left - odd, tolerance)
 
 
@@ -239,6 +245,7 @@ def _ranked(
 ) -> _Ranked:
     """The changes of least loss, each input as often as it occurs; inputs outside the window lose at least `least`."""
     draws = np.arange(len(loss))[:, None]
+    # Every entry of finite loss occurs at least once, so `most` + 1 entries hold that many changes.
     entry = np.argpartition(loss, min(most, loss.shape[1] - 1), axis=1)[:, : most + 1]
     entry = entry[draws, np.argsort(loss[draws, entry], axis=1, kind="stable")]
     # The n-th change belongs to the first entry up to which there are n copies.
@@ -247,6 +254,7 @@ def _ranked(
     there = at < entry.shape[1]
     entry = entry[draws, np.minimum(at, entry.shape[1] - 1)]
     lost = np.where(there, loss[draws, entry], np.inf)
+    # Below `least` no input outside the window can come before; from there on only the bound is known.
     certain = lost < least[:, None]
     lost = np.where(certain, lost, least[:, None])
     total = np.zeros((len(loss), most + 2))
@@ -269,6 +277,7 @@ def _least(
     middle, rising = left.numbers.shape[1], right.cost[right.order]
     lost = left.lost(totals[:middle], len(draws))
     rest = right.lost(totals[middle:], len(draws))[:, right.order] - fills.multiplier[:, None] * rising
+    # By rising cost, so that the best partner within any room is a running minimum.
     reached = np.minimum.accumulate(rest, axis=1)
 
     def met(draw: Int[np.ndarray, "state"], index: Int[np.ndarray, "state"]) -> Float[np.ndarray, "state"]:
@@ -313,6 +322,7 @@ def _changed(
     number_of = np.column_stack([fills.counts[:, steps.unit[rows]], fills.copies])
     number_of[draws, np.searchsorted(rows, split)] -= fills.copies
     entry = np.column_stack([np.broadcast_to(rows, (len(draws), len(rows))), split])
+    # The fill has the largest reduced value v - multiplier * c of every input; a change loses the difference.
     reduced = steps.values[entry] - fills.multiplier[:, None, None] * steps.costs
     loss = np.maximum(reduced.max(axis=2, keepdims=True) - reduced, 0.0)
     loss = np.where(steps.useful[entry] & (number_of > 0)[:, :, None], loss, np.inf)
@@ -325,6 +335,7 @@ def _changed(
     up, down = ways[::2], ways[1::2]
     totals = [np.column_stack([d.total[:, most:0:-1], u.total[:, : most + 1]]) for u, d in zip(up, down, strict=True)]
     best, second, numbers = _least(fills, search, totals)
+    # Without changes the deficit is what the slack is worth; a change must be better by more than rounding.
     greedy = fills.multiplier * fills.slack - fills.tolerance
     unchanged = greedy <= best
     best, numbers = np.minimum(best, greedy), np.where(unchanged[:, None], 0, numbers)

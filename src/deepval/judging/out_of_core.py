@@ -287,6 +287,7 @@ def evaluate_on_disk(
     counts = resample_counts(drawn, len(table.unit_ids), leave_out_up_to=LEAVE_OUT_UP_TO)
     inputs = counts @ table.sizes
     scan = Scan(table, score_files, watch)
+    # Cuts of later figures are named before the first reading, so that it stores their rows.
     best = [*(a.slots(inputs) for a in allowances), *(quota(inputs, alpha) for alpha in LEVELS)]
     ranked = [np.column_stack([_slots(a, item.name, inputs) for a in allowances]) for item in score_files]
     scan.read(counts, np.column_stack([*best, _half_way(table.sample, table.step, best[0])]), ranked)
@@ -391,7 +392,7 @@ def _over_inputs(scan: Scan, facts: Facts) -> Concentration:
     """How evenly the possible gain is spread over inputs; the Gini coefficient is not computed."""
     if facts.top_row is None or not facts.benefit > 0:
         return Concentration(None, math.nan, math.nan, math.nan)
-    effective = (facts.benefit / facts.scale) ** 2 / facts.squares
+    effective = (facts.benefit / facts.scale) ** 2 / facts.squares  # 1 / sum of squared shares of the total
     top = scan.table.parts.id_at(facts.top_row)
     half, share = _half(scan.oracle, facts.benefit)
     return Concentration(top, facts.top / facts.benefit, effective, math.nan, half, share)
@@ -399,6 +400,7 @@ def _over_inputs(scan: Scan, facts: Facts) -> Concentration:
 
 def _half(oracle: Sifting, total: float) -> tuple[int, float]:
     """Smallest number of inputs that together have half of the total, and their share of it."""
+    # Blocks descend, so running sums over them find the block in which half of the total is reached.
     numbers, sums = oracle.sieve.tables.sum(axis=2)
     target = total / 2 * (1 - 1e-12)  # rounding of the sums must not cost one more input
     block = min(int(np.searchsorted(np.cumsum(sums), target)), int(np.flatnonzero(numbers)[-1]))
