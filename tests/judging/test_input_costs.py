@@ -74,7 +74,7 @@ def test_a_ranking_spends_its_purse_exactly(seed):
     assert found @ price <= purse + 1e-9
     if (price >= 0).all() and price.sum() > purse:
         assert found @ price == pytest.approx(purse)
-    sums = oracle.bought(
+    sums = oracle.purse_sums(
         score, [price, np.ones(number)], np.zeros(number, int), price=price, counts=np.ones((1, 1)),
         purse=np.array([[purse]]),
     )  # fmt: skip
@@ -233,7 +233,7 @@ def test_steps_are_the_linear_programme_over_modes(seed):
     purse = float(rng.integers(0, 8))
     found = steps(values, costs)
     begun = values[np.arange(inputs), found.start].sum()
-    gain = oracle.bought(
+    gain = oracle.purse_sums(
         found.slope, [found.slope * found.cost], np.zeros(len(found.input), int), price=found.cost,
         counts=np.ones((1, 1)), purse=np.array([[purse]]),
     )  # fmt: skip

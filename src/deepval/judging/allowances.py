@@ -306,7 +306,7 @@ def _unpriced(scores: Sequence[Scores | ScannedScores], allowed: Allowance) -> d
     }
 
 
-def charged(allowances: Sequence[Allowance], table: ValueTable | None = None) -> dict[str, Any] | None:
+def cost_figures(allowances: Sequence[Allowance], table: ValueTable | None = None) -> dict[str, Any] | None:
     """The charged costs, in the form of a costs file; costs per input as means over the judged inputs."""
     figures = next((a.costs for a in allowances if a.costs is not None), None)
     if figures is None:

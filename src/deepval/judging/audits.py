@@ -96,11 +96,11 @@ def curves(resamples: Resamples, scores: Sequence[Scores], points: int) -> tuple
         [allowance(Selection(float(a)), resamples.table.modes).slots(resamples.inputs) for a in alphas]
     )
     lines = {"random": resamples.at_random(slots)}
-    lines |= {item.name: resamples.ranked(item, slots) for item in scores if not item.modes}
+    lines |= {item.name: resamples.ranking(item, slots) for item in scores if not item.modes}
     lines["oracle"] = resamples.best(slots)
     curves = []
     for name, samples in lines.items():
-        shares = [resamples.paired(s.gain, np.zeros_like(s.gain)).share for s in samples]
+        shares = [resamples.paired_difference(s.gain, np.zeros_like(s.gain)).share for s in samples]
         drawn = [s[resamples.drawn] for s in shares]
         bounds = [resamples.draws.interval(s, ~np.isnan(s) & resamples.resampled) for s in drawn]
         curves.append(

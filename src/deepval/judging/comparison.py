@@ -100,10 +100,10 @@ def basis(result: Result) -> Basis:
         runs = not np.isnan(sample.gain[0])
         difference = totals.difference(samples.versus_random[index])
         judged.append(Judged(row, sample if runs else None, samples.prize[index], difference))
-    return Basis(totals, tuple(judged), _streamed(result, samples))
+    return Basis(totals, tuple(judged), _stream_contenders(result, samples))
 
 
-def _streamed(result: Result, samples: Samples) -> tuple[Streamed, ...]:
+def _stream_contenders(result: Result, samples: Samples) -> tuple[Streamed, ...]:
     """The streams with their samples; empty for results of versions that did not store them."""
     gain, benefit = samples.stream_gain, samples.stream_benefit
     escalated, prize = samples.stream_escalated, samples.stream_prize
@@ -138,7 +138,7 @@ class Named(NamedTuple):
         return self.allocator if self.policy is None else f"{self.allocator}{AT}{self.policy}"
 
 
-def parsed(name: str) -> Named:
+def parse_name(name: str) -> Named:
     """The parts of NAME or NAME@POLICY; any other text after an @ belongs to the name."""
     allocator, _, policy = name.rpartition(AT)
     if allocator and policy in (*POLICIES, RANKING):
@@ -150,7 +150,7 @@ def contenders(cell_basis: Basis, name: str) -> dict[BudgetKey, Contender]:
     """The row or stream of a contender under each budget of a result."""
     checks.text(name, "An allocator to compare")
     rankings = _rankings(cell_basis, name)
-    allocator, policy = parsed(name)
+    allocator, policy = parse_name(name)
     if rankings or policy is None:
         rankings = rankings or _rankings(cell_basis, allocator)
         if not rankings:
@@ -181,12 +181,12 @@ def part(sample: Sample, of: Statistic) -> Float[np.ndarray, "resample"]:
     return {"gain": sample.gain, "benefit": sample.benefit, "harm": sample.benefit - sample.gain}[of]
 
 
-def oriented(bounds: Interval, of: Statistic) -> Interval:
+def orient(bounds: Interval, of: Statistic) -> Interval:
     """The interval oriented so that more is better: harm is negated."""
     return Interval(-bounds.high, -bounds.low) if of == "harm" else bounds
 
 
-def checked(of: str) -> None:
+def check_statistic(of: str) -> None:
     """Raise where `of` is not a statistic."""
     checks.word(of, STATISTICS, "What is compared")
 
@@ -259,14 +259,14 @@ def compare(result: Result, candidate: str, baseline: str, *, of: Statistic = "g
         baseline: What it is compared with, likewise.
         of: What is compared: gain, or its parts benefit and harm.
     """
-    checked(of)
+    check_statistic(of)
     cell_basis = basis(checks.instance(result, Result, "What is compared in"))
     ours, theirs = contenders(cell_basis, candidate), contenders(cell_basis, baseline)
     names = candidate, baseline
-    return tuple(_compared(cell_basis, names, ours[key], theirs[key], of=of) for key in ours if key in theirs)
+    return tuple(_comparison(cell_basis, names, ours[key], theirs[key], of=of) for key in ours if key in theirs)
 
 
-def _compared(
+def _comparison(
     cell_basis: Basis, names: tuple[str, str], one: Contender, other: Contender, *, of: Statistic
 ) -> Comparison:
     row, re = one.row, cell_basis.totals
@@ -277,7 +277,7 @@ def _compared(
         missing, reason = (candidate, row.reason) if one.sample is None else (baseline, other.row.reason)
         verdict = row.verdict if one.sample is None else None
         return Comparison(**start, verdict=verdict, reason=f"{missing}: {reason}")
-    paired = re.paired(part(one.sample, of), part(other.sample, of))
+    paired = re.paired_difference(part(one.sample, of), part(other.sample, of))
     bounds = re.versus(paired)
     both = of == "gain" and row.ndg is not None and other.row.ndg is not None
     ours, theirs = oracle_of(one), oracle_of(other)
@@ -292,8 +292,8 @@ def _compared(
         second=bounds.second_share.bounds,
         second_loss=bounds.second_loss.bounds,
         ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both and alike else None,
-        verdict=oriented(bounds.share, of).verdict or oriented(bounds.loss, of).verdict,
-        second_verdict=oriented(bounds.second_share, of).verdict or oriented(bounds.second_loss, of).verdict,
+        verdict=orient(bounds.share, of).verdict or orient(bounds.loss, of).verdict,
+        second_verdict=orient(bounds.second_share, of).verdict or orient(bounds.second_loss, of).verdict,
         reason=joined([reasons(one, other), unlike]),
         dropped=bounds.dropped,
     )
@@ -381,7 +381,7 @@ def _recovery(fresh: Fresh, name: str, levels: Sequence[float]) -> Recovery:
     apgr = np.divide(curve.area, re.full_gain, out=np.full(len(curve.area), np.nan), where=gap)
     drawn = apgr[re.drawn]
     selected = ~np.isnan(drawn) & re.resampled & bool(gap[0])
-    bounds, ahead = re.draws.interval(drawn, selected), re.draws.interval(drawn - 0.5, selected).snapped()
+    bounds, ahead = re.draws.interval(drawn, selected), re.draws.interval(drawn - 0.5, selected).snap()
     reasons = [] if gap[0] else [Reason.NO_GAP]
     reasons += [] if re.resampled else [Reason.SINGLE_UNIT if len(re.draws) else Reason.NO_DRAWS]
     calls = []
@@ -404,7 +404,7 @@ def _recovery(fresh: Fresh, name: str, levels: Sequence[float]) -> Recovery:
 def area(fresh: Fresh, candidate: str, baseline: str) -> Area:
     """The area between two gain curves, paired within every draw of units."""
     re = fresh.resamples
-    paired = re.paired(*(_curve(fresh, name).area for name in (candidate, baseline)))
+    paired = re.paired_difference(*(_curve(fresh, name).area for name in (candidate, baseline)))
     bounds = re.versus(paired)
     return Area(
         candidate=candidate,

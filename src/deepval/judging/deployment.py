@@ -21,7 +21,7 @@ from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError, InputWarning
 from deepval.judging import selections
 from deepval.judging.allowances import Allowance, Budget, allowance_on
-from deepval.judging.draws import make_draws, predicted
+from deepval.judging.draws import make_draws, prediction_interval
 from deepval.judging.kernel import at_least
 from deepval.judging.policies import (
     AdaptiveThreshold,
@@ -58,7 +58,7 @@ def thresholds(
     """The threshold of every allocator under every budget, calibrated on the `calibration` scores if there are some."""
     pairs = zip(scores, scores if calibration is None else calibration, strict=True)
     by_allocator = [_of_allocator(resamples, *pair, allowances, calibrated=calibration is not None) for pair in pairs]
-    return tuple(_expected(resamples, [items[index] for index in range(len(allowances)) for items in by_allocator]))
+    return tuple(_with_rates(resamples, [items[index] for index in range(len(allowances)) for items in by_allocator]))
 
 
 class _Accepted(NamedTuple):
@@ -95,11 +95,13 @@ def _of_allocator(
         if reason is not None:
             accepted_at[index] = _Accepted(fields | {"reason": reason.text()})
         elif isinstance(own, SiftedScores):
-            accepted_at[index] = _sifted(fields, resamples, own, allowed)
+            accepted_at[index] = _threshold_on_disk(fields, resamples, own, allowed)
         elif allowed.per_input:
-            accepted_at[index] = _paid(fields | {"calibrated_on": "judged"}, in_memory(resamples), own, allowed)
+            accepted_at[index] = _threshold_of_purse(
+                fields | {"calibrated_on": "judged"}, in_memory(resamples), own, allowed
+            )
         elif own.modes and isinstance(source, Scores):
-            accepted_at[index] = _priced(fields, in_memory(resamples), own, source.values, allowed)
+            accepted_at[index] = _price(fields, in_memory(resamples), own, source.values, allowed)
         else:
             plain.append(index)
     if isinstance(own, Scores) and isinstance(source, Scores) and plain:
@@ -109,7 +111,9 @@ def _of_allocator(
         for index, threshold, (above, equal) in zip(plain, frozen, numbers, strict=True):
             tied = int(np.count_nonzero(source.values == threshold.theta))
             accepted = above + threshold.tie_acceptance * equal
-            accepted_at[index] = _frozen(starts[index], resamples, threshold, tied, accepted, allowed=allowances[index])
+            accepted_at[index] = _frozen_threshold(
+                starts[index], resamples, threshold, tied, accepted, allowed=allowances[index]
+            )
     return [accepted_at[index] for index in range(len(allowances))]
 
 
@@ -125,16 +129,20 @@ def _why_none(scores: Allocator, allowed: Allowance) -> Reason | None:
     return None if allowed.feasible(cost) and allowed.share(cost) > 0 else Reason.NOTHING_LEFT
 
 
-def _sifted(fields: dict[str, Any], resamples: Resampling, own: SiftedScores, allowed: Allowance) -> _Accepted:
+def _threshold_on_disk(
+    fields: dict[str, Any], resamples: Resampling, own: SiftedScores, allowed: Allowance
+) -> _Accepted:
     """The threshold of scores that are not in memory, calibrated on the judged inputs."""
     inputs, rate = int(resamples.inputs[0]), allowed.share(allowed.cost_of(own.name))
     cut = own.values.cut(slots_of(rate, inputs))
     above, tied = cut.above[0], cut.tied[0]
     frozen = FrozenThreshold.at(TiedCut(cut.score, int(above.sum()), int(tied.sum())), rate * inputs)
-    return _frozen(fields, resamples, frozen, int(tied.sum()), above + frozen.tie_acceptance * tied, allowed=allowed)
+    return _frozen_threshold(
+        fields, resamples, frozen, int(tied.sum()), above + frozen.tie_acceptance * tied, allowed=allowed
+    )
 
 
-def _frozen(
+def _frozen_threshold(
     fields: dict[str, Any],
     resamples: Resampling,
     frozen: FrozenThreshold,
@@ -181,7 +189,7 @@ def _by_unit(resamples: Resamples, acceptance: Float[np.ndarray, "input"]) -> Fl
     return np.bincount(resamples.table.unit, acceptance, minlength=len(resamples.unit_ids))
 
 
-def _paid(fields: dict[str, Any], resamples: Resamples, own: Scores, allowed: Allowance) -> _Accepted:
+def _threshold_of_purse(fields: dict[str, Any], resamples: Resamples, own: Scores, allowed: Allowance) -> _Accepted:
     """The cut at which the judged inputs, each at its own cost, spend the whole budget."""
     table, score = resamples.table, own.values
     share = selections.weights(table, own, allowed, allowed.cost_of(own.name))
@@ -202,7 +210,7 @@ def _paid(fields: dict[str, Any], resamples: Resamples, own: Scores, allowed: Al
     return _Accepted(fields, [_by_unit(resamples, share)], {table.modes[-1]: spend / float(share.mean())}, spend)
 
 
-def _priced(
+def _price(
     fields: dict[str, Any],
     resamples: Resamples,
     own: Scores,
@@ -226,7 +234,7 @@ def _priced(
     return _Accepted(fields, by_mode, mode_costs, None if costs is None else spend)
 
 
-def replayed(
+def with_replay(
     resamples: Resamples,
     threshold: Threshold,
     modes: Int[np.ndarray, "input"],
@@ -249,7 +257,7 @@ def replayed(
     )
 
 
-def _expected(resamples: Resampling, accepted: Sequence[_Accepted]) -> Iterator[Threshold]:
+def _with_rates(resamples: Resampling, accepted: Sequence[_Accepted]) -> Iterator[Threshold]:
     """The thresholds with the rate of each mode and the total rate, over the judged inputs and over the draws."""
     rates = iter(_rates(resamples, [numbers for item in accepted for numbers in item.by_mode]))
     alone = [] if resamples.resampled else [Reason.SINGLE_UNIT if len(resamples.unit_ids) == 1 else Reason.NO_DRAWS]
@@ -277,7 +285,7 @@ def _rates(resamples: Resampling, accepted: Sequence[Float[np.ndarray, "unit"]])
     shares = np.divide(taken, inputs, out=np.full(taken.shape, np.nan), where=inputs > 0)
     spread = resamples.draws.spreads(shares[:, resamples.drawn]) if resamples.resampled else np.full(len(taken), np.nan)
     units, rates = int(np.count_nonzero(resamples.per_unit[:, 0])), shares[:, 0].tolist()
-    intervals = [predicted(rate, own, units).bounds for rate, own in zip(rates, spread.tolist(), strict=True)]
+    intervals = [prediction_interval(rate, own, units).bounds for rate, own in zip(rates, spread.tolist(), strict=True)]
     return [Estimate(rate, *of) if of else Estimate(rate) for rate, of in zip(rates, intervals, strict=True)]
 
 
@@ -359,7 +367,7 @@ def deployment(
     }
     asked: dict[str, Any] = {"modes": table.modes, "costs": costs if priced else None, "reset": reset, "about": about}
     routings = [
-        Routing.calibrated(calibration_scores.values, target, policy=item, **asked)
+        Routing.calibrate(calibration_scores.values, target, policy=item, **asked)
         for item in _policies(policy, calibration_scores, calibration_table, target, priced=priced, reset=reset)
     ]
     replays = [_replay(routing, calibration_scores.values, calibration_table) for routing in routings]
@@ -368,7 +376,7 @@ def deployment(
     if not isinstance(routing.policy, Price) and rate_missed(replay.rate, target, NEAR):
         _note_rate(scores.name, replay, target, alone=len(replays) == 1)
     modes = routing.replay(own.values, judged.unit, _order(judged))
-    threshold = replayed(
+    threshold = with_replay(
         resamples,
         cut,
         modes,
@@ -394,12 +402,12 @@ def _policies(
     if priced and plain not in TUNED:
         return [plain]
     if plain != BEST:
-        return [_tuned(plain, scores, table, rate, reset=reset)]
+        return [_tune(plain, scores, table, rate, reset=reset)]
     names = [candidate for candidate in POLICIES if not scores.modes or candidate not in TUNED]
-    return [_tuned(candidate, scores, table, rate, reset=reset) for candidate in names]
+    return [_tune(candidate, scores, table, rate, reset=reset) for candidate in names]
 
 
-def _tuned(name: str, scores: Scores, table: ValueTable, rate: float, *, reset: bool) -> str | Policy:
+def _tune(name: str, scores: Scores, table: ValueTable, rate: float, *, reset: bool) -> str | Policy:
     """The policy by name or, if it has a parameter, tuned on the calibration units."""
     tunes = dict(zip(TUNED, (tune_adaptive_threshold, tune_token_bucket), strict=True))
     if scores.modes and name in tunes:

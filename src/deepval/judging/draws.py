@@ -128,7 +128,7 @@ class Interval:
     low: float
     high: float
 
-    def snapped(self, scale: float = 1.0) -> "Interval":
+    def snap(self, scale: float = 1.0) -> "Interval":
         """The interval with bounds within 1e-12 of zero (times `scale`) set to 0: rounding must not decide."""
         least = ROUNDING * scale
         if abs(self.low) > least and abs(self.high) > least:
@@ -160,7 +160,7 @@ class Interval:
 def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draws:
     """Draws of `units` units: a number of random ones, or "exact" for all of them."""
     if isinstance(draws, str) and draws == "exact":
-        return _enumerated(units)
+        return _enumerate(units)
     if isinstance(draws, str):
         raise InputError(f"draws must be a number of draws or 'exact'; found {draws!r}.")
     draws, seed = checks.whole(draws, "draws", most=MOST_DRAWS), checks.whole(seed, "seed")
@@ -197,7 +197,7 @@ def seeds_by_units(units: Mapping[str, Iterable[Any]], seed: int) -> dict[str, i
     return {name: seeds[members] for name, members in lists.items()}
 
 
-def _enumerated(units: int) -> Draws:
+def _enumerate(units: int) -> Draws:
     number = math.comb(2 * units - 1, units)
     if number > EXACT_UP_TO:
         raise InputError(
@@ -243,7 +243,7 @@ def simultaneous(
     at = np.searchsorted(reached, (LEVEL - 1e-12) * reached[-1]) if len(order) else 0
     critical = _for_few(float(distance[order][min(at, len(order) - 1)]), units) if len(order) else math.nan
     return [
-        Interval(float(p - critical * s), float(p + critical * s)).snapped() for p, s in zip(point, spread, strict=True)
+        Interval(float(p - critical * s), float(p + critical * s)).snap() for p, s in zip(point, spread, strict=True)
     ]
 
 
@@ -260,7 +260,7 @@ def cautious(point: float, spread: float, *, units: int, effective: float) -> In
     return Interval(point - half, point + half)
 
 
-def predicted(rate: float, spread: float, units: int) -> Interval:
+def prediction_interval(rate: float, spread: float, units: int) -> Interval:
     """The 95 % prediction interval of a rate on as many new units as it was calibrated or counted on.
 
     The rates of the old and the new units have the same variance, so their difference has twice the variance of one:

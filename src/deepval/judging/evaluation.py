@@ -11,11 +11,19 @@ from typing import Any, Literal, get_args
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quote
 from deepval.judging import audits, deployment, selections
-from deepval.judging.allowances import Allowance, Budget, MissingCosts, allowance_on, budget_list, charged, charging
+from deepval.judging.allowances import (
+    Allowance,
+    Budget,
+    MissingCosts,
+    allowance_on,
+    budget_list,
+    charging,
+    cost_figures,
+)
 from deepval.judging.audits import gaps
 from deepval.judging.comparison import Fresh, samples_of
 from deepval.judging.draws import make_draws
-from deepval.judging.notes import checked_in_memory
+from deepval.judging.notes import notes_in_memory
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge, with_simultaneous, with_words
@@ -106,7 +114,7 @@ def evaluate(
         )
     whole = table if isinstance(table, ValueTable) else read_values(table, modes=modes)
     whole = whole if modes is None else whole.with_modes(modes)
-    whole, parts = _recombined(whole, terms, weights)
+    whole, parts = _reweigh(whole, terms, weights)
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
     judged_scores = [on_part(judged_on, item, whole, missing) for item in aligned]
@@ -137,7 +145,7 @@ def evaluate(
             gain=whole.full_gain,
             harm_ratio=whole.harm_ratio,
         ),
-        *checked_in_memory(
+        *notes_in_memory(
             judged_on,
             judged_scores,
             allowances,
@@ -187,7 +195,7 @@ def gain_curves(
     return audits.curves(resamples, judged_scores, points)
 
 
-def _recombined(
+def _reweigh(
     table: ValueTable, terms: Any, weights: Mapping[str, float] | None
 ) -> tuple[ValueTable, loss_terms.Terms | None]:
     """The table with losses under the new weights, if there are some, and its terms."""
@@ -249,7 +257,7 @@ def _provenance(
         deepval=__version__,
         table=resamples.table.digest,
         scores={item.name: ScoresUsed(item.digest, float(item.covered.mean())) for item in scores},
-        costs=charged(allowances, resamples.table),
+        costs=cost_figures(allowances, resamples.table),
         draws=DrawsUsed(draws.method, len(draws), draws.seed),
         units=resamples.unit_ids,
         calibration_units=None if calibrated_on is None else tuple(map(str, calibrated_on.unit_ids)),

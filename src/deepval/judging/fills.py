@@ -69,7 +69,7 @@ class _Fills(NamedTuple):
         return _Fills(*(column[draws] for column in self))
 
 
-def planned(
+def plan_sums(
     values: Float[np.ndarray, "input mode"],
     costs: Int[np.ndarray, "mode"],
     unit: Int[np.ndarray, "input"],
@@ -80,7 +80,7 @@ def planned(
 ) -> Sums:
     """Sums of quantities over the plan of greatest value in every draw; rows must be sorted by input id."""
     steps = _steps(values, costs, unit, quantities)
-    sums, fills = _filled(steps, counts, budgets)
+    sums, fills = _fill(steps, counts, budgets)
     # No plan exceeds the fill by more than multiplier * slack, so a fill whose slack is worth nothing is the best plan.
     binding = fills.multiplier * fills.slack > fills.tolerance
     # Sums of costs up to 2**53 are exact in double precision; a budget below the dearest mode changes the hulls.
@@ -94,7 +94,7 @@ def planned(
         at_once = max(1, AT_ONCE // len(search.left.cost))
         for first in range(0, len(open_), at_once):
             draws = open_[first : first + at_once]
-            more, solved[draws] = _changed(steps, fills.keep(draws), search, reach=reach)
+            more, solved[draws] = _change_sums(steps, fills.keep(draws), search, reach=reach)
             sums[draws] += np.where(solved[draws][:, None], more, 0.0)
         open_ = open_[~solved[open_]]
     return Sums(sums, solved)
@@ -135,7 +135,7 @@ def _steps(
     return _Steps(distinct, values, useful, quantities, unit, row, source, target, slope, length, step_index)
 
 
-def _filled(
+def _fill(
     steps: _Steps, counts: Float[np.ndarray, "draw unit"], budgets: Int[np.ndarray, "draw"]
 ) -> tuple[Float[np.ndarray, "draw quantity"], _Fills]:
     """Sums over the greedy fill of every draw, and the fill itself."""
@@ -217,7 +217,7 @@ class _Search(NamedTuple):
         return cls(pairs, most, _Half.of(lengths[:middle], most), _Half.of(lengths[middle:], most))
 
 
-class _Ranked(NamedTuple):
+class _LeastChanges(NamedTuple):
     """The changes from one level to another of least loss, in every draw: their inputs and losses.
 
     Attributes:
@@ -235,14 +235,14 @@ class _Ranked(NamedTuple):
     alone: Bool[np.ndarray, "draw number"]
 
 
-def _ranked(
+def _least_changes(
     loss: Float[np.ndarray, "draw entry"],
     number: Float[np.ndarray, "draw entry"],
     *,
     least: Float[np.ndarray, "draw"],
     tolerance: Float[np.ndarray, "draw"],
     most: int,
-) -> _Ranked:
+) -> _LeastChanges:
     """The changes of least loss, each input as often as it occurs; inputs outside the window lose at least `least`."""
     draws = np.arange(len(loss))[:, None]
     # Every entry of finite loss occurs at least once, so `most` + 1 entries hold that many changes.
@@ -262,7 +262,7 @@ def _ranked(
     sure = np.column_stack([draws >= 0, np.logical_and.accumulate(certain[:, :most], axis=1)])
     # Copies of one input are the same change, so equal losses among them leave the plan unique.
     other = (lost[:, 1:] > lost[:, :-1] + tolerance[:, None]) | (entry[:, 1:] == entry[:, :-1])
-    return _Ranked(entry, lost, total, sure, np.column_stack([draws >= 0, other]))
+    return _LeastChanges(entry, lost, total, sure, np.column_stack([draws >= 0, other]))
 
 
 def _least(
@@ -304,7 +304,7 @@ def _least(
     return best, second, np.column_stack([left.numbers[index[which]], right.numbers[right.order[partner]]])
 
 
-def _changed(
+def _change_sums(
     steps: _Steps, fills: _Fills, search: _Search, *, reach: int
 ) -> tuple[Float[np.ndarray, "draw quantity"], Bool[np.ndarray, "draw"]]:
     """The sums that the best changes of greedy fills add, and whether these changes are proven to be the only best."""
@@ -331,7 +331,7 @@ def _changed(
         cost = steps.costs[high] - steps.costs[low]
         for source, target, edge in ((low, high, below), (high, low, above)):
             own = np.where(level == source, loss[:, :, target], np.inf)
-            ways.append(_ranked(own, number_of, least=edge * cost, tolerance=fills.tolerance, most=most))
+            ways.append(_least_changes(own, number_of, least=edge * cost, tolerance=fills.tolerance, most=most))
     up, down = ways[::2], ways[1::2]
     totals = [np.column_stack([d.total[:, most:0:-1], u.total[:, : most + 1]]) for u, d in zip(up, down, strict=True)]
     best, second, numbers = _least(fills, search, totals)

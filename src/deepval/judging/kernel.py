@@ -59,7 +59,7 @@ def top_sums(
         part = slice(first, first + WALK_ELEMENTS)
         block[part] = sieve.add(score[part], [quantity[part] for quantity in quantities], unit[part])
     # All other blocks are in `sifted.sums`, and `left` is what they leave: both parts add up to the sum over all rows.
-    sifted = sieve.sifted(counts, slots)
+    sifted = sieve.sift(counts, slots)
     rows = np.flatnonzero(sifted.partial[block])
     partial = [quantity[rows] for quantity in quantities]
     return sifted.sums + sorted_sums(score[rows], partial, unit[rows], counts=counts, slots=sifted.left)
@@ -208,7 +208,7 @@ class Sieve:
         """The block of each score."""
         return _edges_above(score, self.edges)
 
-    def sifted(self, counts: Float[np.ndarray, "draw unit"], slots: Num[np.ndarray, "draw budget"]) -> Sifted:
+    def sift(self, counts: Float[np.ndarray, "draw unit"], slots: Num[np.ndarray, "draw budget"]) -> Sifted:
         """The blocks whose rows are still needed, the slots left for them, and the sums over all other blocks."""
         # A draw repeats whole units, so one product of its counts with sums by unit gives the sums of every block.
         weight, *sums = ((counts @ table.T)[:, None] for table in self.tables)
@@ -399,7 +399,7 @@ def _block_sums(
     """Sums over the rows of whole blocks, and over the rows of the block in which the slots run out."""
     (draws, budgets), units = slots.shape, drawn.counts.shape[1]
     # Numbers of rows are whole and small enough for the type, so the block of each cut is found without rounding.
-    reached = _reached(drawn.single, blocks.upto[:, 0])
+    reached = _rows_before(drawn.single, blocks.upto[:, 0])
     at = _cut_block(reached, slots)
     left = slots - reached.take(at + np.arange(draws)[:, None] * reached.shape[1])
     sums = np.empty((draws, budgets, blocks.quantities.shape[1]))
@@ -427,7 +427,7 @@ def _pieces(rows: int, width: int, *, most: int = CUT_ELEMENTS) -> Iterator[slic
     return (slice(first, first + step) for first in range(0, rows, step))
 
 
-def _reached(
+def _rows_before(
     counts: Float[np.ndarray, "draw unit"], number: Float[np.ndarray, "bound unit"]
 ) -> Float[np.ndarray, "draw padded_bound"]:
     """Number of rows before each bound in each draw, from the number of rows of each unit.

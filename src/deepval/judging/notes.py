@@ -143,7 +143,7 @@ class Answer:
         return cls(words, rows[chosen], values[chosen], ranks)
 
 
-def checked_in_memory(
+def notes_in_memory(
     table: ValueTable,
     scores: Sequence[Scores],
     allowances: Sequence[Allowance],
@@ -164,7 +164,7 @@ def checked_in_memory(
         cheap=table.losses[rows, 0],
         full=table.losses[rows, -1],
         following=next_rows(unit, order) if complete else None,
-        scores=[_ranked(item, table, rows) for item in scores],
+        scores=[_rank(item, table, rows) for item in scores],
         timed=Timed.of(streamed) if streamed else timed,
         table=table,
         per_unit=per_unit,
@@ -172,7 +172,7 @@ def checked_in_memory(
     return notes_on_mistakes(subject)
 
 
-def checked_on_disk(table: ScannedTable, scores: Sequence[ScannedScores], allowances: Sequence[Allowance]) -> list[str]:
+def notes_on_disk(table: ScannedTable, scores: Sequence[ScannedScores], allowances: Sequence[Allowance]) -> list[str]:
     """Notes on likely mistakes in a table that stays in its files: of its sample, which has no neighbours in time."""
     step = max(1, math.ceil(len(table.sample) / LOOKED_AT))
     (cheap, full), ranked = (column[::step] for column in table.sample_losses), []
@@ -189,7 +189,7 @@ def notes_on_mistakes(subject: Subject) -> list[str]:
     return [note for check in CHECKS for note in check(subject)]
 
 
-def _ranked(scores: Scores, table: ValueTable, rows: Any) -> Ranked:
+def _rank(scores: Scores, table: ValueTable, rows: Any) -> Ranked:
     values = scores.values[rows] if scores.values.ndim == 1 else scores.values[rows, -1]
     missing = 1 - float(scores.covered.mean())
     fitted = () if scores.fit is None else tuple(table.unit_ids[np.unique(table.unit[scores.fit.inside])].tolist())
@@ -275,7 +275,7 @@ def _agreement_with(answer: Answer, item: Ranked) -> float:
     return min(overall, within) if min(overall, within) >= AGREEMENT else 0.0
 
 
-def _duplicated(subject: Subject) -> Iterator[str]:
+def _duplicates(subject: Subject) -> Iterator[str]:
     """Units, or else inputs, whose losses are exactly those of others."""
     if subject.table is None or subject.per_unit is None:
         return
@@ -376,7 +376,7 @@ def _rows_by_value(column: Float[np.ndarray, "input"]) -> Int[np.ndarray, "row"]
     return np.concatenate(rows)[: 4 * LOOKED_AT]
 
 
-def _fitted_on(subject: Subject) -> Iterator[str]:
+def _fit_overlap(subject: Subject) -> Iterator[str]:
     """Allocators that are judged on units that they were fitted on."""
     for item in subject.scores:
         if item.fitted:
@@ -472,8 +472,8 @@ def _without_score(subject: Subject) -> Iterator[str]:
 
 CHECKS: tuple[Callable[[Subject], Iterator[str]], ...] = (
     _leaked_answers,
-    _duplicated,
-    _fitted_on,
+    _duplicates,
+    _fit_overlap,
     _costs_off,
     _time_off,
     _without_score,

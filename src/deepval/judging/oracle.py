@@ -102,7 +102,7 @@ def tied_share(score: Rows, price: Rows, purse: float) -> float:
     return float((taken * price)[partly].sum() / purse) if purse > 0 and np.count_nonzero(partly) > 1 else 0.0
 
 
-def bought(
+def purse_sums(
     score: Rows,
     quantities: Sequence[Rows],
     unit: Int[np.ndarray, "row"],
@@ -200,7 +200,7 @@ def best_shares(values: Rows, price: Rows, purse: float) -> Rows:
     return share
 
 
-def best_bought(
+def best_purse_sums(
     values: Rows,
     quantities: Sequence[Rows],
     unit: Int[np.ndarray, "row"],
@@ -212,19 +212,19 @@ def best_bought(
     """Sums of quantities over the inputs that the oracle escalates in every draw, for each of its purses."""
     deal, units = trade(values, price), counts.shape[1]
 
-    def drawn(quantity: Rows) -> Float[np.ndarray, "draw"]:
+    def by_draw(quantity: Rows) -> Float[np.ndarray, "draw"]:
         of_unit = np.bincount(unit[deal.taken], weights=quantity[deal.taken], minlength=units)
         return counts @ of_unit
 
-    begun = np.stack([drawn(quantity) for quantity in quantities], axis=1)
+    begun = np.stack([by_draw(quantity) for quantity in quantities], axis=1)
     rows = deal.rows
-    more = bought(
+    more = purse_sums(
         deal.worth,
         [deal.sign * quantity[rows] for quantity in quantities],
         unit[rows],
         price=np.abs(price[rows]),
         counts=counts,
-        purse=purse + drawn(np.abs(price))[:, None],
+        purse=purse + by_draw(np.abs(price))[:, None],
     )
     return begun[:, None, :] + more
 

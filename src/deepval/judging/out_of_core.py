@@ -18,13 +18,13 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError, InputWarning
 from deepval.judging import audits, deployment
-from deepval.judging.allowances import LEVELS, Allowance, MissingCosts, allowance, budget_list, charged, charging
+from deepval.judging.allowances import LEVELS, Allowance, MissingCosts, allowance, budget_list, charging, cost_figures
 from deepval.judging.audits import gaps
 from deepval.judging.comparison import samples_of
 from deepval.judging.draws import Concentration, concentration, make_draws
 from deepval.judging.kernel import Sieve
-from deepval.judging.notes import checked_on_disk
-from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, Sample, drawn_totals, resample_counts
+from deepval.judging.notes import notes_on_disk
+from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, Sample, resample_counts, resample_totals
 from deepval.judging.rows import judge, with_simultaneous, with_words
 from deepval.judging.sieve import QUANTILES, WIDEST, SiftedScores, Sifting
 from deepval.progress import Watch
@@ -48,7 +48,7 @@ class ScannedResamples(Resampling):
 
     oracle: Sifting
 
-    def ranked(self, scores: Allocator, slots: Slots) -> list[Sample]:
+    def ranking(self, scores: Allocator, slots: Slots) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
         assert isinstance(scores, SiftedScores)
         sums, taken = scores.values.sums(self.counts, slots), np.minimum(slots, self.inputs[:, None])
@@ -292,7 +292,7 @@ def evaluate_on_disk(
     ranked = [np.column_stack([_slots(a, item.name, inputs) for a in allowances]) for item in score_files]
     scan.read(counts, np.column_stack([*best, _half_way(table.sample, table.step, best[0])]), ranked)
     ids, facts, rankings = tuple(map(str, table.unit_ids)), scan.facts, scan.rankings
-    totals = drawn_totals(ids, scan.per_unit, drawn, counts)
+    totals = resample_totals(ids, scan.per_unit, drawn, counts)
     resamples = ScannedResamples(**totals, modes=table.modes, watch=watch, oracle=scan.oracle)
     judged = with_words(judge(resamples, rankings, allowances), resamples, rankings, allowances)
     if simultaneous_intervals:
@@ -309,7 +309,7 @@ def evaluate_on_disk(
             gain=facts.gain,
             harm_ratio=_share(facts.every_harm, facts.every_benefit),
         ),
-        *checked_on_disk(table, score_files, allowances),
+        *notes_on_disk(table, score_files, allowances),
     ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=3)
@@ -319,7 +319,7 @@ def evaluate_on_disk(
             deepval=__version__,
             table=table.digest,
             scores={item.name: ScoresUsed(item.digest, item.covered) for item in score_files},
-            costs=charged(allowances),
+            costs=cost_figures(allowances),
             draws=DrawsUsed(drawn.method, len(drawn), drawn.seed),
             units=ids,
             calibration_units=None,

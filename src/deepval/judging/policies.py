@@ -241,7 +241,7 @@ class AdaptiveThreshold(Policy):
         self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
     ) -> Bool[np.ndarray, "input"]:
         """Which rows are escalated."""
-        return _replayed(self, self.level(score), first)
+        return _replay_steps(self, self.level(score), first)
 
     def start(self) -> "AdaptiveStream":
         """A stream at the beginning of a unit."""
@@ -293,7 +293,7 @@ class TokenBucket(Policy):
         self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
     ) -> Bool[np.ndarray, "input"]:
         """Which rows are escalated."""
-        return _replayed(self, self.threshold.decide_sorted(score, first), first)
+        return _replay_steps(self, self.threshold.decide_sorted(score, first), first)
 
     def start(self) -> "BucketStream":
         """A stream at the beginning of a unit."""
@@ -320,7 +320,7 @@ class BucketStream(UnitStream):
         return escalate
 
 
-def _replayed(
+def _replay_steps(
     policy: AdaptiveThreshold | TokenBucket,
     signal: Shaped[np.ndarray, "input"],
     first: Int[np.ndarray, "input"],

@@ -177,7 +177,9 @@ class Totals:
         """Whether two gains differ by rounding only: by at most 1e-12 of the sum of absolute values."""
         return np.abs(one - other) <= ROUNDING * self.size
 
-    def paired(self, one: Float[np.ndarray, "*row resample"], other: Float[np.ndarray, "*row resample"]) -> Difference:
+    def paired_difference(
+        self, one: Float[np.ndarray, "*row resample"], other: Float[np.ndarray, "*row resample"]
+    ) -> Difference:
         """The difference in each resample. Differences below 1e-12 of the total are rounding error and set to 0."""
         return self.difference(np.where(self.same(one, other), 0.0, one - other))
 
@@ -210,10 +212,10 @@ class Totals:
             (loss, selected, differences.loss[:, 0], float(self.size[0])),
         ):
             spreads = self.draws.spreads(samples if chosen.all() else np.where(chosen, samples, np.nan)).tolist()
-            own = [interval.snapped(scale) for interval in self.draws.intervals(samples, chosen)]
+            own = [interval.snap(scale) for interval in self.draws.intervals(samples, chosen)]
             units, effective = len(self.unit_ids), self.effective_units
             second = [
-                cautious(point, spread, units=units, effective=effective).snapped(scale)
+                cautious(point, spread, units=units, effective=effective).snap(scale)
                 for point, spread in zip(points.tolist(), spreads, strict=True)
             ]
             columns.append((spreads, own, second))
@@ -223,13 +225,11 @@ class Totals:
     def verdicts(self, differences: Difference) -> Sequence[Verdict | None]:
         """The verdicts of several differences, one per row, without the cost of all intervals."""
         share, loss, defined, selected = self._defined(differences)
-        verdicts: list[Verdict | None] = [
-            interval.snapped().verdict for interval in self.draws.intervals(share, defined)
-        ]
+        verdicts: list[Verdict | None] = [interval.snap().verdict for interval in self.draws.intervals(share, defined)]
         if None not in verdicts:
             return verdicts
         size, of_loss = float(self.size[0]), self.draws.intervals(loss, selected)
-        return [verdict or interval.snapped(size).verdict for verdict, interval in zip(verdicts, of_loss, strict=True)]
+        return [verdict or interval.snap(size).verdict for verdict, interval in zip(verdicts, of_loss, strict=True)]
 
     def _defined(self, differences: Difference) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Shares and losses in the draws, and the draws that each of them uses."""
@@ -259,7 +259,7 @@ class Totals:
         """Gain / oracle gain, NaN where the oracle gains nothing."""
         return np.divide(gain, prize, out=np.full(gain.shape, np.nan), where=prize > 0)
 
-    def prized(self, prize: Float[np.ndarray, "*row resample"]) -> Bool[np.ndarray, "*row draw"]:
+    def large_prizes(self, prize: Float[np.ndarray, "*row resample"]) -> Bool[np.ndarray, "*row draw"]:
         """Draws whose oracle gain is at least a quarter of the sample's: those that enter the nDG interval."""
         return prize[..., self.drawn] >= KEEP_PRIZE * prize[..., :1] * (1 - 1e-12)
 
@@ -301,7 +301,7 @@ class Resampling(Totals, ABC):
         """The resamples without a unit: the other units, and as many draws of them."""
         others = replace(self._fewer, counts=np.insert(self._fewer.counts, unit, 0.0, axis=1))
         counts = np.vstack([without_each(len(self.unit_ids))[unit], others.counts])
-        return replace(self, **drawn_totals(self.unit_ids, self.per_unit, others, counts))
+        return replace(self, **resample_totals(self.unit_ids, self.per_unit, others, counts))
 
     @cached_property
     def _fewer(self) -> Draws:
@@ -319,7 +319,7 @@ class Resampling(Totals, ABC):
         return allowance
 
     @abstractmethod
-    def ranked(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
+    def ranking(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
 
     @abstractmethod
@@ -367,14 +367,14 @@ class Resamples(Resampling):
             for weights in (None, table.losses[:, 0], table.decision_values, benefits)
         ]
         counts, ids = resample_counts(draws, units, leave_out_up_to=leave_out_up_to), tuple(map(str, table.unit_ids))
-        totals = drawn_totals(ids, np.column_stack(per_unit), draws, counts)
+        totals = resample_totals(ids, np.column_stack(per_unit), draws, counts)
         return cls(**totals, modes=table.modes, watch=watch, table=table, benefits=benefits)
 
     def allowed(self, allowance: Allowance) -> Allowance:
         """The allowance on these inputs: where each has costs of its own, the means are theirs."""
         return allowance.on(self.table)
 
-    def ranked(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
+    def ranking(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
         assert isinstance(scores, Scores)
         quantities, order = (self.table.decision_values, self.benefits), order_of(scores)
@@ -417,7 +417,7 @@ def resample_counts(draws: Draws, units: int, *, leave_out_up_to: int) -> Float[
     return np.vstack([np.ones((1, units)), draws.counts, left_out])
 
 
-def drawn_totals(
+def resample_totals(
     unit_ids: tuple[str, ...],
     per_unit: Float[np.ndarray, "unit total"],
     draws: Draws,

@@ -59,10 +59,10 @@ class Gained(Judged):
     def paired(self) -> Float[np.ndarray, "resample"]:
         """The paired difference with random as a share of the all-cheap loss, NaN where undefined."""
         assert self.sample is not None
-        return self.totals.paired(self.sample.gain, self.chance_gain).share
+        return self.totals.paired_difference(self.sample.gain, self.chance_gain).share
 
 
-def paired_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
+def paired_differences(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
     """The paired differences of rows of one cell."""
     gained = [
         (item.totals, item.sample.gain, item.chance_gain) for item in judged if isinstance(item, Gained) and item.sample
@@ -70,7 +70,7 @@ def paired_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
     if not gained or len(gained) < len(judged):
         return np.stack([item.paired for item in judged])
     totals, gains, chances = zip(*gained, strict=True)
-    return totals[0].paired(np.stack(gains), np.stack(chances)).share
+    return totals[0].paired_difference(np.stack(gains), np.stack(chances)).share
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +110,7 @@ def judge(
         ladders = list(zip(best_plans, mixtures, strict=True))
     if ranked is None:
         watched = resamples.watch(scores, "ranking inputs")
-        ranked = {item.name: ranked_samples(resamples, item, allowances) for item in watched}
+        ranked = {item.name: ranking_samples(resamples, item, allowances) for item in watched}
     unknown = [None] * len(allowances)
     ties = {item.name: unknown if brief else _ties(resamples, item, allowances) for item in scores}
     judged = []
@@ -130,18 +130,18 @@ def judge(
         entries.append(_Draft("oracle", oracle[index], full_only, REFERENCE | {"slots": slots}))
         if best:
             entries.append(_Draft("oracle-ladder", best, of_ladder, REFERENCE))
-        judged += bench.judged(entries, brief={item.name for item in scores} if brief else set())
+        judged += bench.rows(entries, brief={item.name for item in scores} if brief else set())
     return judged
 
 
-def ranked_samples(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> list[Sample | None]:
+def ranking_samples(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> list[Sample | None]:
     """An allocator's samples under every budget; None where it cannot pay for itself or its cost is unknown."""
     priced = [allowed for allowed in allowances if scores.name not in allowed.unpriced]
     if isinstance(scores, Scores) and scores.modes:
-        samples = selections.planned(in_memory(resamples), scores, priced)
+        samples = selections.plan_samples(in_memory(resamples), scores, priced)
     else:
         costs = [a.cost_of(scores.name) for a in priced]
-        ranked = selections.ranked(resamples, scores, priced, costs)
+        ranked = selections.ranking(resamples, scores, priced, costs)
         samples = [s if a.feasible(c) else None for s, a, c in zip(ranked, priced, costs, strict=True)]
     return _with_unpriced(scores.name, allowances, samples)
 
@@ -217,11 +217,11 @@ class _Bench:
         fields = {"cost": None if self.allowed.costs is None else cost, "slots": slots, "ties": ties}
         return _Draft(scores.name, sample, by, fields)
 
-    def judged(self, entries: Sequence[_Draft], brief: Set[str] = frozenset()) -> list[Judged]:
+    def rows(self, entries: Sequence[_Draft], brief: Set[str] = frozenset()) -> list[Judged]:
         """The entries as rows; those named brief with point figures alone."""
         able = [(entry, entry.sample) for entry in entries if entry.sample]
         short = self._brief([(entry, sample) for entry, sample in able if entry.name in brief]) if brief else iter(())
-        whole = self._compared([(entry, sample) for entry, sample in able if entry.name not in brief])
+        whole = self._compare([(entry, sample) for entry, sample in able if entry.name not in brief])
         return [
             next(short if entry.name in brief else whole) if entry.sample else self._blank(entry) for entry in entries
         ]
@@ -271,8 +271,8 @@ class _Bench:
             np.stack(samples)
             for samples in zip(*((sample.gain, e.by.prize, e.by.chance_gain) for e, sample in entries), strict=True)
         )
-        difference, ndg, worth = re.paired(gain, chance), re.ndg(gain, prize), prize[:, 0] > 0
-        selected = re.prized(prize) & worth[:, None] & resampled
+        difference, ndg, worth = re.paired_difference(gain, chance), re.ndg(gain, prize), prize[:, 0] > 0
+        selected = re.large_prizes(prize) & worth[:, None] & resampled
         no_share = np.isnan(difference.share[:, re.drawn]).all(axis=1) & resampled & bool(re.cheap_loss[0] > 0)
         columns = {
             "gain": gain[:, 0],
@@ -304,7 +304,7 @@ class _Bench:
             )
         return _Points(fields, difference, ndg, worth, selected)
 
-    def _compared(self, entries: Sequence[tuple[_Draft, Sample]]) -> Iterator[Judged]:
+    def _compare(self, entries: Sequence[tuple[_Draft, Sample]]) -> Iterator[Judged]:
         """Rows of entries that can run, with intervals and verdicts, all computed together."""
         if not entries:
             return
@@ -452,7 +452,7 @@ class _Without:
         if unit not in self.others:
             self.others[unit] = self.resamples.without(unit)
         others = self.others[unit]
-        own = ranked_samples(others, self.scores[allocator], allowances)
+        own = ranking_samples(others, self.scores[allocator], allowances)
         pairs = [
             (allowed.key, one.gain, other.gain)
             for allowed, one, other in zip(allowances, own, selections.at_random(others, allowances), strict=True)
@@ -461,7 +461,7 @@ class _Without:
         verdicts: dict[BudgetKey, str | None] = dict.fromkeys(budget_keys, "infeasible")
         if pairs:
             keys, gains, chances = zip(*pairs, strict=True)
-            decided = others.verdicts(others.paired(np.stack(gains), np.stack(chances)))
+            decided = others.verdicts(others.paired_difference(np.stack(gains), np.stack(chances)))
             verdicts |= dict(zip(keys, decided, strict=True))
         return verdicts
 

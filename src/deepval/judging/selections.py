@@ -33,7 +33,7 @@ Slots = Int[np.ndarray, "resample budget"]
 Purse = Float[np.ndarray, "resample budget"]
 
 
-def ranked(
+def ranking(
     resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance], costs: Sequence[float]
 ) -> list[Sample]:
     """Samples of the highest scores of an allocator; `costs` is its own cost under each budget."""
@@ -41,9 +41,9 @@ def ranked(
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
         table, counts = in_memory(resamples).table, resamples.counts
         score, quantities = _in_memory(scores).values, _quantities(in_memory(resamples))
-        return oracle.bought(score, quantities, table.unit, price=price, counts=counts, purse=purse)
+        return oracle.purse_sums(score, quantities, table.unit, price=price, counts=counts, purse=purse)
 
-    return _by_budget(resamples, allowances, costs, lambda slots: resamples.ranked(scores, slots), paid)
+    return _by_budget(resamples, allowances, costs, lambda slots: resamples.ranking(scores, slots), paid)
 
 
 def best(resamples: Resampling, allowances: Sequence[Allowance], costs: Sequence[float] | None = None) -> list[Sample]:
@@ -52,7 +52,7 @@ def best(resamples: Resampling, allowances: Sequence[Allowance], costs: Sequence
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
         table, counts = in_memory(resamples).table, resamples.counts
         values, quantities = table.decision_values, _quantities(in_memory(resamples))
-        return oracle.best_bought(values, quantities, table.unit, price=price, counts=counts, purse=purse)
+        return oracle.best_purse_sums(values, quantities, table.unit, price=price, counts=counts, purse=purse)
 
     return _by_budget(resamples, allowances, costs or [0.0] * len(allowances), resamples.best, paid)
 
@@ -61,7 +61,7 @@ def at_random(resamples: Resampling, allowances: Sequence[Allowance]) -> list[Sa
     """Samples of random selection in exact expectation under each budget."""
 
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
-        share = oracle.chance(_drawn(in_memory(resamples), price), purse)
+        share = oracle.chance(_by_resample(in_memory(resamples), price), purse)
         totals = np.stack([resamples.full_gain, resamples.full_benefit, resamples.inputs], axis=1)
         return share[:, :, None] * totals[:, None, :]
 
@@ -118,7 +118,7 @@ def best_gain(resamples: Resampling, allowed: Allowance, cost: float) -> float:
 def purses(resamples: Resamples, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "resample"]:
     """Budget for escalation in every resample: alpha * sum of C_f,i - N*C_S, at least 0."""
     assert allowed.convention is not None
-    full = _drawn(resamples, resamples.table.input_costs[allowed.convention][:, -1])
+    full = _by_resample(resamples, resamples.table.input_costs[allowed.convention][:, -1])
     return np.maximum(allowed.budget.alpha * full - cost * resamples.inputs, 0.0)
 
 
@@ -138,7 +138,7 @@ def _price(table: ValueTable, allowed: Allowance) -> Float[np.ndarray, "input"]:
     return allowed.prices(table)[:, -1]
 
 
-def _drawn(resamples: Resamples, quantity: Float[np.ndarray, "input"]) -> Float[np.ndarray, "resample"]:
+def _by_resample(resamples: Resamples, quantity: Float[np.ndarray, "input"]) -> Float[np.ndarray, "resample"]:
     units = resamples.counts.shape[1]
     return resamples.counts @ np.bincount(resamples.table.unit, weights=quantity, minlength=units)
 
@@ -213,7 +213,7 @@ def _oracle(resamples: Resamples, allowed: Allowance) -> Sample | None:
     values = resamples.table.mode_values
     if allowed.costs is None:  # every escalation costs one slot, so each input has one best mode
         return resamples.best(allowed.slots(resamples.inputs)[:, None], values.max(axis=1))[0]
-    return _planned(resamples, values, allowed, cost=0.0)
+    return _plan(resamples, values, allowed, cost=0.0)
 
 
 def chances(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
@@ -266,7 +266,7 @@ def _mean_costs(
     return (totals / np.maximum(resamples.inputs, 1.0)[:, None]).T, purses(resamples, allowed)
 
 
-def planned(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
+def plan_samples(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
     """Plans of an allocator's per-mode scores at the capacity it leaves; None where it cannot pay for itself."""
     if np.isposinf(scores.values).any():
         raise InputError(f"{scores.name}: scores per mode are added up, so none can be infinite; found +inf.")
@@ -281,16 +281,14 @@ def planned(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance
     for allowed in allowances:
         cost = allowed.cost_of(scores.name)
         possible = allowed.feasible(cost) and allowed.accounting != "skipping"
-        samples.append(_planned(resamples, scored, allowed, cost=cost) if possible else None)
+        samples.append(_plan(resamples, scored, allowed, cost=cost) if possible else None)
     return samples
 
 
-def _planned(
-    resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
-) -> Sample:
+def _plan(resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float) -> Sample:
     """Solve every resample; inputs without a score above 0 stay cheap and are left out of the problem."""
     if allowed.per_input:
-        return _stepped(resamples, scored, allowed, cost=cost)
+        return _relaxed_plan(resamples, scored, allowed, cost=cost)
     table = resamples.table
     costs = mode_costs(allowed, table.modes)
     rows = np.flatnonzero((scored > 0).any(axis=1))
@@ -300,7 +298,7 @@ def _planned(
     values, spend = table.mode_values[rows], [allowed_spend(allowed, int(inputs), cost) for inputs in resamples.inputs]
     quantities = np.stack([values, np.maximum(values, 0.0), np.broadcast_to(costs > 0, values.shape)], axis=2)
     unit, scored = table.unit[rows], scored[rows]
-    sums, solved = fills.planned(
+    sums, solved = fills.plan_sums(
         scored, costs, unit, quantities=quantities, counts=resamples.counts, budgets=np.array(spend)
     )
     for index in resamples.watch(np.flatnonzero(~solved).tolist(), "planning draws"):
@@ -310,7 +308,7 @@ def _planned(
     return Sample(*sums.T)
 
 
-def _stepped(
+def _relaxed_plan(
     resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
 ) -> Sample:
     """The relaxed plan of every resample, with costs per input: steps of all hulls by falling slope."""
@@ -324,7 +322,7 @@ def _stepped(
     ]
     begun = [np.bincount(table.unit, quantity[rows, hull.start], minlength=counts.shape[1]) for quantity in every]
     sums = counts @ np.column_stack(begun)
-    sums += oracle.bought(
+    sums += oracle.purse_sums(
         hull.slope,
         [quantity[hull.input, hull.target] - quantity[hull.input, hull.source] for quantity in every],
         table.unit[hull.input],

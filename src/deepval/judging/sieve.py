@@ -98,7 +98,7 @@ class Sifting:
     def want(self, counts: Float[np.ndarray, "draw unit"], slots: Int[np.ndarray, "draw budget"]) -> None:
         """Request the rows that these draws need from the next reading."""
         for part in self._pieces(slots):
-            self.requested |= self.sieve.sifted(counts[part], slots[part]).partial & ~self.stored
+            self.requested |= self.sieve.sift(counts[part], slots[part]).partial & ~self.stored
 
     def sums(
         self, counts: Float[np.ndarray, "draw unit"], slots: Int[np.ndarray, "draw budget"]
@@ -109,7 +109,7 @@ class Sifting:
         self._complete()
         sums = np.empty((*slots.shape, len(self.sieve.tables) - 1))
         for part in self._pieces(slots):
-            sifted = self.sieve.sifted(counts[part], slots[part])
+            sifted = self.sieve.sift(counts[part], slots[part])
             sums[part], left = sifted.sums, sifted.left
             for blocks in self._groups(sifted.partial):
                 rows = self.rows.read(*blocks.tolist())

@@ -70,7 +70,7 @@ def tune_adaptive_threshold(
 ) -> TunedPolicy[AdaptiveThreshold]:
     """The adaptive threshold with the eta that does best on the validation units."""
     policies = [AdaptiveThreshold(eta, score, alpha) for eta in etas]
-    return _tuned(policies, etas, score=score, unit=unit, order=order, value=value, alpha=alpha)
+    return _tune(policies, etas, score=score, unit=unit, order=order, value=value, alpha=alpha)
 
 
 def tune_token_bucket(
@@ -85,10 +85,10 @@ def tune_token_bucket(
     """The token bucket, over the threshold calibrated at alpha, with the cap that does best in validation."""
     threshold = FrozenThreshold.calibrate(score, alpha)
     policies = [TokenBucket(cap, threshold, alpha) for cap in caps]
-    return _tuned(policies, caps, score=score, unit=unit, order=order, value=value, alpha=alpha)
+    return _tune(policies, caps, score=score, unit=unit, order=order, value=value, alpha=alpha)
 
 
-def _tuned(
+def _tune(
     policies: Sequence[Tunable],
     candidates: Sequence[float],
     *,
@@ -188,9 +188,9 @@ def streams(
                 streamed_rows.append(Streamed(row, None, prize))
                 continue
             rate = allowed.share(cost)
-            ranked = resamples.ranked(own, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
+            ranked = resamples.ranking(own, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
             for accepted in _acceptances(own.values, resamples.table, other.values, calibration_table, rate):
-                streamed = _streamed(
+                streamed = _stream(
                     start,
                     resamples,
                     accepted,
@@ -235,7 +235,7 @@ def _acceptances(
     yield Acceptance("token bucket", size, bucket.decide(score, table.unit, at))
 
 
-def _streamed(
+def _stream(
     start: Stream,
     resamples: Resamples,
     accepted: Acceptance,
@@ -253,9 +253,9 @@ def _streamed(
     behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
     # A draw in which the oracle gains nothing has no nDG; if both gains are equal there, their difference is still 0.
     in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
-    difference, resampled = resamples.paired(gain, chance), resamples.resampled
+    difference, resampled = resamples.paired_difference(gain, chance), resamples.resampled
     compared = resampled and bool(prize[0] > 0)
-    of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snapped()
+    of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snap()
     of_random = resamples.versus(difference)
     reasons = ([] if prize[0] > 0 else [without_prize]) + resamples.undefined()
     row = replace(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from deepval.cells.label_fits import recipe_and_label, taught
 from deepval.errors import InputError
-from deepval.judging.over_cells import PooledComparison, compared_over, together
+from deepval.judging.over_cells import PooledComparison, compare_bases, together
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, share
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.text_tables import Table, TableCell, interval, number, percent
@@ -70,8 +70,8 @@ def contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]) -
             inside = {cell: item for cell, item in bases.items() if {one, other} <= named[cell]}
             if not inside:
                 continue
-            alone = {cell: compared_over({cell: item}, one, other) for cell, item in inside.items()}
-            for mean in compared_over(inside, one, other):
+            alone = {cell: compare_bases({cell: item}, one, other) for cell, item in inside.items()}
+            for mean in compare_bases(inside, one, other):
                 labels = (recipe, label, against)
                 records.append(_contrast(mean, labels, ALL, (None, None)))
                 for cell, rows in alone.items():

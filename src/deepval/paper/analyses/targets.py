@@ -264,7 +264,7 @@ def _gap_interval(one: Result, other: Result, name: str) -> tuple[float | None, 
         item = next(item for item in part.judged if item.row.allocator == name)
         if item.sample is None:
             return None, None
-        usable &= part.totals.prized(item.prize)
+        usable &= part.totals.large_prizes(item.prize)
         ndg.append(part.totals.ndg(item.sample.gain, item.prize)[part.totals.drawn])
     usable &= ndg[1] > 0
     bounds = draws.interval(1 - np.divide(ndg[0], ndg[1], out=np.full(len(draws), np.nan), where=usable), usable)
