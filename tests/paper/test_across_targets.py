@@ -14,6 +14,7 @@ from deepval.errors import InputError
 from deepval.judging.concordance import sign_disagreement
 from deepval.paper.analyses import transfer
 from deepval.paper.analyses.targets import across_targets
+from deepval.paper.analysis import analysis
 from deepval.planners.neural.masks import masks_bytes, npz_bytes
 from deepval.systems.learned import learned_planners
 from deepval.tables.keys import positions
@@ -60,6 +61,11 @@ def test_every_score_is_judged_on_every_target(found, built):
     assert rows["gain-PKL", NAMES[0], 0.2].kind == "diagnostic"
     # The scores of the cell that judges most frames are taken, so that every target's inputs have one.
     assert all(row.coverage == 1 for row in found.rows)
+
+
+def test_a_report_shows_the_tables_at_the_default_level(found):
+    declared = analysis("targets")
+    assert declared.report_tables([found]) == declared.report_tables([found], alpha=0.2)
 
 
 def test_scores_of_a_consumer_that_judges_fewer_frames_cover_a_part_of_another(built):

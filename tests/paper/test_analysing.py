@@ -11,7 +11,7 @@ import pytest
 
 from commands import call
 from deepval.cli import app
-from deepval.cli.analyses import command
+from deepval.cli.analyse import command
 from deepval.errors import InputError
 from deepval.paper import analysis
 from deepval.paper.analyses import seeds, signs

@@ -18,7 +18,6 @@ from deepval.cells.folder import read_cell
 from deepval.cells.judgement import openings
 from deepval.errors import InputError
 from deepval.judging.draws import seeds_by_units
-from deepval.paper import analyses
 from deepval.paper.analyses import perception_ranking, selection_regret
 from deepval.paper.analyses.selection_regret import pools, ranked
 from small_cells import build_cells
@@ -121,7 +120,7 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
     cells = {name: cell for name, (cell, _) in made.items()}
     scores = {name: scored for name, (_, scored) in made.items()}
     rows = perception_ranking.rows(cells, scores)
-    assert rows == analyses.perception_ranking(cells, scores)
+    assert rows == perception_ranking.rows(cells, scores)
     assert len(rows) == 2 * 2 * 4
     for row in rows:
         cell, scored = made[row.cell]
@@ -208,7 +207,7 @@ def test_selection_regret_matches_a_loop_over_cells_draws_and_inputs(seed):
     cells = {name: cell for name, (cell, _) in made.items()}
     scores = {name: scored for name, (_, scored) in made.items()}
     rows = selection_regret.rows(cells, scores, alphas=(0.2, 0.5), draws=15, seed=4)
-    assert rows == analyses.selection_regret(cells, scores, alphas=(0.2, 0.5), draws=15, seed=4)
+    assert rows == selection_regret.rows(cells, scores, alphas=(0.2, 0.5), draws=15, seed=4)
     seeds = seeds_by_units({name: cell.split.test for name, cell in cells.items()}, 4)
     assert seeds["one"] == seeds["two"] != seeds["other"]
     shared = {s: np.random.Generator(np.random.PCG64(s)).integers(0, 3, (15, 3)) for s in set(seeds.values())}

@@ -6,7 +6,7 @@ import pytest
 
 from deepval.paper.analysis import GROUPS
 from deepval.paper.findings import RunRows, findings
-from deepval.paper.findings.verdicts import (
+from deepval.paper.findings.rules import (
     FAILS,
     HOLDS,
     OPEN,

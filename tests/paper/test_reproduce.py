@@ -18,13 +18,14 @@ from deepval.cells.sources import SearchFolders, read_specification
 from deepval.errors import InputError
 from deepval.files.canonical import sha256
 from deepval.judging.over_cells import compare_over
-from deepval.paper import analyses, cell_parts, published_figures, run, study_report
+from deepval.paper import parts, published_figures, run, study_report
 from deepval.paper.analyses import signs
 from deepval.paper.analyses.gaps import GapRow
 from deepval.paper.analyses.seeds import RANDOMIZED
 from deepval.paper.analysis import ANALYSES, analysis
 from deepval.paper.findings import RunRows, findings
 from deepval.paper.published_figures import Figure, laid_beside, published
+from deepval.progress import unwatched
 from deepval.protocol import store as digests
 from deepval.protocol.cell_builds import cell_sources, find_cells
 from deepval.protocol.plans import register
@@ -231,13 +232,6 @@ def test_the_paper_s_figures_are_whole_and_of_analyses_and_cells_that_exist():
     assert {f.analysis for f in figures if f.table == "sign variation"} <= set(ANALYSES)
 
 
-def test_an_analysis_can_be_called(whole):
-    cells = {at.label: at.cell for at in whole[0].cells}
-    assert analyses.signs(cells) == signs.rows(cells)
-    with pytest.raises(AttributeError, match="nothing_such"):
-        _ = analyses.nothing_such
-
-
 def test_the_command_writes_the_report(whole, specification, tmp_path, capsys, monkeypatch):
     done, folder = whole
     monkeypatch.setattr(run, "ANALYSES", ANALYSES[:2])
@@ -365,7 +359,7 @@ def test_a_wrong_specification_is_refused_in_a_sentence(text, sentence, tmp_path
 
 def test_code_is_all_that_a_module_imports():
     """The twin: the syntax tree instead of a pattern."""
-    for module in ("deepval.paper.analyses.signs", "deepval.cells.fitting", "deepval.paper.cell_parts"):
+    for module in ("deepval.paper.analyses.signs", "deepval.cells.fitting", "deepval.paper.parts"):
         found, waiting = set(), [module]
         while waiting:
             path = digests._path(waiting.pop())
@@ -417,7 +411,7 @@ def test_what_was_fitted_once_is_not_fitted_again(whole, monkeypatch):
     at = done.cells[0]
     kept = fit_on(at.cell, "gate-ridge").to_json()
     monkeypatch.setattr(RowRecipe, "fit", lambda *_, **__: pytest.fail("it is kept"))
-    with at.keeping_fits():
+    with at.storing_fits():
         assert fit_on(at.cell, "gate-ridge").to_json() == kept
     with pytest.raises(pytest.fail.Exception):
         fit_on(at.cell, "gate-ridge")
@@ -428,7 +422,7 @@ def test_what_scores_nothing_has_no_price(whole):
     scores = cell.part("scores")
     some = next(iter(scores.values()))
     cell._made["scores"] = {**scores, "uncertainty": replace(some, input=some.input[:0], score=some.score[:0])}
-    priced = cell_parts.PARTS["priced"](cell)
+    priced = parts.PARTS["priced"].make(cell, unwatched)
     assert "uncertainty" not in priced
     assert "ego-speed" in priced
 

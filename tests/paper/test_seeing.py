@@ -5,7 +5,7 @@ import pytest
 
 from deepval.allocators.feature_sets import FEATURE_SETS
 from deepval.cells.folder import read_cell
-from deepval.paper.cell_parts import seen_cell
+from deepval.paper.stored_files import stored_rows_cell
 from small_cells import build_cells
 
 BOXED = ("cheap", "cheap+memory", "detection-list")
@@ -19,7 +19,7 @@ def folders(tmp_path_factory):
 
 
 def test_rows_are_those_of_the_cell_and_are_made_once_for_both(folders, tmp_path):
-    plain, (one, other) = read_cell(folders[0]), (seen_cell(folder, tmp_path) for folder in folders)
+    plain, (one, other) = read_cell(folders[0]), (stored_rows_cell(folder, tmp_path) for folder in folders)
     for name in BOXED:
         for found, again, sight in zip(one.sights, other.sights, plain.sights, strict=True):
             expected = FEATURE_SETS[name].rows(sight)
@@ -31,16 +31,16 @@ def test_rows_are_those_of_the_cell_and_are_made_once_for_both(folders, tmp_path
 
 
 def test_rows_that_were_damaged_are_made_anew(folders, tmp_path):
-    first = [FEATURE_SETS["cheap"].rows(sight) for sight in seen_cell(folders[0], tmp_path).sights]
+    first = [FEATURE_SETS["cheap"].rows(sight) for sight in stored_rows_cell(folders[0], tmp_path).sights]
     (file,) = (tmp_path / "kept").rglob("rows.npz")
     file.write_bytes(b"no rows")
-    again = [FEATURE_SETS["cheap"].rows(sight) for sight in seen_cell(folders[0], tmp_path).sights]
+    again = [FEATURE_SETS["cheap"].rows(sight) for sight in stored_rows_cell(folders[0], tmp_path).sights]
     assert all(np.array_equal(*both, equal_nan=True) for both in zip(first, again, strict=True))
     assert file.read_bytes() != b"no rows"
 
 
 def test_what_is_no_front_is_made_as_ever(folders, tmp_path):
-    sight = seen_cell(folders[0], tmp_path).sights[0]
+    sight = stored_rows_cell(folders[0], tmp_path).sights[0]
     found = sight.rows(lambda glance: np.array([float(len(glance.boxes))]), 1)
     assert found[:, 0].tolist() == [len(glance.boxes) for glance in sight.glances]
     assert not (tmp_path / "kept").exists()

@@ -16,7 +16,7 @@ from deepval.datasets import Recording
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
-from deepval.paper.cell_figures import count_matched_point, count_matched_specs
+from deepval.paper.row_columns import count_matched_point, count_matched_specs
 from deepval.perception.modes import EveryReference, Nothing, Profiled, built_in_mode, seen_by_camera, seen_through
 from deepval.perception.placing import Tracks
 from deepval.perception.reported.score_thresholds import GRID, count_matching_point

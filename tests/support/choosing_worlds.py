@@ -1,5 +1,8 @@
 """Cells that are a table, a split and perception losses, with scores beside them: what choosing starts from."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import numpy as np
 
 from deepval.cells.fitting import Scored
@@ -20,7 +23,12 @@ def made_cell(values, unit, gains, *, data="made", cheap=None) -> BuiltCell:
     kept = {f"cheap_{name}": np.asarray(gain, float) for name, gain in gains.items()}
     kept |= {f"full_{name}": np.zeros(len(values)) for name in gains}
     cell = object.__new__(BuiltCell)
-    cell.__dict__.update(table=table, split=Split(data, *ROLES.values()), evidence=Evidence(table, kept))
+    cell.__dict__.update(
+        manifest=SimpleNamespace(folder=Path(data)),
+        table=table,
+        split=Split(data, *ROLES.values()),
+        evidence=Evidence(table, kept),
+    )
     return cell
 
 

@@ -15,8 +15,8 @@ import deepval
 from commands import run
 from deepval.allocators import read_allocator
 from deepval.cells.folder import read_cell
-from deepval.cells.frame_files import read_frames
 from deepval.cells.spec import read_split
+from deepval.cells.view_files import read_frames
 from deepval.datasets import kitti
 from deepval.doctor import doctor
 from deepval.errors import InputError

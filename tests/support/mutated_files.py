@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import deepval
-from deepval.cells.frame_files import read_frames
+from deepval.cells.view_files import read_frames
 from deepval.errors import InputError
 from deepval.report import FORMS, html
 from deepval.results import Result

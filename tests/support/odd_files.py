@@ -26,9 +26,9 @@ from deepval.allocators.allocator import file_text
 from deepval.cells.explorer import pictures
 from deepval.cells.fitting import fit_on, refit, score_on
 from deepval.cells.folder import read_cell
-from deepval.cells.frame_files import read_frames
 from deepval.cells.sources import read_specification
 from deepval.cells.spec import read_split
+from deepval.cells.view_files import read_frames
 from deepval.datasets import kitti, nuscenes
 from deepval.datasets.logs.argoverse import Argoverse2
 from deepval.datasets.logs.nuplan import Nuplan

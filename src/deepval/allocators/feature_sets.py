@@ -39,19 +39,19 @@ LOST = features_of(
     "lost",
     {
         "lost_required": "a_req of missing objects: seen in the last 8 frames, and no used box has overlapped their "
-        "last box by IoU >= 0.3 since; range less the way travelled since, closing speed as last seen",
+        "last box by IoU >= 0.3 since; range minus the distance travelled since, closing speed as last seen",
         "lost_required_wider_03": "the same with the corridor 0.3 m wider on each side",
         "lost_required_wider_08": "the same with the corridor 0.8 m wider on each side",
         "lost_required_narrower_04": "the same with the corridor 0.4 m narrower on each side",
         "lost_count": "number of missing objects ahead (0 < range <= 80 m)",
         "lost_corridor_count": "number of those in the corridor",
         "lost_nearest_m": "smallest range of those in the corridor, 80 if none",
-        "lost_for": "frames since the missing object that requires most was seen, of equals the fewest; NaN if none",
-        "lost_age": "frames in a row in which it had been seen (at most 8), of equals the most; NaN if none",
+        "lost_for": "frames since the missing object that requires most was seen, if several, the fewest; NaN if none",
+        "lost_age": "frames in a row in which it had been seen (at most 8), if several, the most; NaN if none",
         "steady_required": "a_req of used objects seen in at least 3 frames in a row",
         "sudden_required": "a_req of used objects seen in fewer",
-        "demanding_age": "frames in a row in which the object that requires a_req has been seen (at most 8), of equals "
-        "the most; NaN if a_req is 0",
+        "demanding_age": "frames in a row in which the object that requires a_req has been seen (at most 8), if "
+        "several, the most; NaN if a_req is 0",
     },
 )
 UNKNOWN = (nan,) * len(QUANTITIES)

@@ -7,7 +7,7 @@ named, and a judgement on test units is noted in the cell's ledger.
 
 import errno
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,12 +70,6 @@ def note(
         if getattr(error.__cause__, "errno", None) in FULL:
             raise
         warnings.warn(f"This look at test units is not counted: {error}", InputWarning, stacklevel=2)
-
-
-def note_looks(cells: Iterable["BuiltCell"], *, by: str) -> None:
-    """Append a line to the ledger of each cell: an analysis judged its own allocators on the test units."""
-    for cell in cells:
-        note(cell, by=by, units=cell.split.test, scores={})
 
 
 def openings(folder: Path, cell: str) -> int:

@@ -256,7 +256,7 @@ def _material(
 
 def _count_matched(cell_specs: list[spec.CellSpec], thresholds: dict[str, str]) -> list[spec.CellSpec]:
     """The cells with the full mode at its count-matched threshold; prints that threshold."""
-    from deepval.paper.cell_figures import count_matched_specs
+    from deepval.paper.row_columns import count_matched_specs
 
     full = cell_specs[0].modes[-1].name
     if {full, ""} & thresholds.keys():

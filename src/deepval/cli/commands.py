@@ -257,7 +257,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Analyse cells and reproduce the paper": {
         "diagnose": "routers",
-        "analyse": "analyses",
+        "analyse": "analyse",
         "reproduce": "official",
         "drive": "run_models",
         "train-planner": "run_models",

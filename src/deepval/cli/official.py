@@ -98,8 +98,8 @@ def reproduce(
     from deepval.allocators import RECIPES
     from deepval.cells.judgement import openings
     from deepval.paper.analysis import ANALYSES
-    from deepval.paper.cell_parts import BOARD
-    from deepval.paper.plan_outcomes import followed
+    from deepval.paper.outcomes import plan_outcome
+    from deepval.paper.parts import BOARD
     from deepval.paper.run import run
     from deepval.paper.study_report import FILES, write_report
     from deepval.protocol.plans import registered
@@ -126,7 +126,7 @@ def reproduce(
             engine=engine,
             watch=terminal.watch,
         )
-    content = write_report(done, out, None if plan is None else followed(plan, done.cells))
+    content = write_report(done, out, None if plan is None else plan_outcome(plan, done.cells))
     if json:
         typer.echo(reading.text(out / FILES[2]), nl=False)
         return

@@ -185,7 +185,7 @@ def _beside(results: Mapping[str, ResultInFolder], file: str) -> dict[str, Path]
 
 
 def _frames_by_cell(results: Mapping[str, ResultInFolder], frames: Mapping[str, Path]) -> dict[str, dict[str, Any]]:
-    from deepval.cells.frame_files import read_frames
+    from deepval.cells.view_files import read_frames
 
     return {name: read_frames(path) for name, path in (_beside(results, "frames.json") | dict(frames)).items()}
 

@@ -1,9 +1,9 @@
 """The table of cheap-side features: name, group and formula of the 65 columns that a gate reads.
 
-p is the probability of a reported box, of those with p >= 0.10. Sums, counts and maxima over nothing are 0, means,
-minima and order statistics over nothing NaN. NaN is also all that needs scores where there are no usable ones, a
-threshold where the mode is used without one, pictures where there are none, the frame before where there is none, and
-boxes where the cheap mode was not run. Ranges are capped at 80 m and times at 10 s, their value over nothing.
+p is the probability of a reported box; boxes with p < 0.10 are left out. Over an empty set, sums, counts and maxima are
+0, and means, minima and order statistics are NaN. A feature is also NaN if its input is missing: usable scores, the
+mode's threshold, pictures, the previous frame, or boxes because the cheap mode was not run. Ranges are capped at 80 m
+and times at 10 s; over an empty set they have these values.
 """
 
 from collections.abc import Sequence
@@ -73,11 +73,11 @@ COMPLEXITY = features_of(
         "count_person": "number of used boxes of class Pedestrian or Person_sitting",
         "count_cyclist": "number of used boxes of class Cyclist",
         "area_sum": "sum of area / (fx fy) over used boxes",
-        "fresh_count": "number of used boxes that continue none of the frame before (same class, best IoU >= 0.3)",
+        "fresh_count": "number of used boxes without a match in the previous frame (same class, best IoU >= 0.3)",
         "area_max": "largest area / (fx fy) of a used box",
         "overlap_sum": "sum of IoU over pairs of used boxes",
         "overlap_max": "largest IoU of two used boxes",
-        "vanished_count": "number of used boxes of the frame before that no used box overlaps by IoU >= 0.3",
+        "vanished_count": "number of used boxes of the previous frame that no used box overlaps by IoU >= 0.3",
         "count_change": "count - count one frame before",
         "ego_speed_mps": "",
         "ego_acceleration_mps2": "(ego speed - ego speed one frame before) / dt",
@@ -106,9 +106,9 @@ CRITICALITY = features_of(
         "side_nearest_m": "smallest range of a used object ahead beside the corridor, within 3.5 m of its middle",
         "time_to_collision_s": "smallest range / closing speed of a used object in the corridor, at most 10",
         "aside_m": "smallest distance of a used object's nearer side from the corridor's middle, 0 < range <= 40 m; "
-        "negative if it stands across, at most 10",
+        "negative if it extends across the middle, at most 10",
         "close_count": "number of used objects with 0 < range <= 20 m",
-        "demanding_confidence": "p of the object that requires a_req (of equals the largest), NaN if that is 0",
+        "demanding_confidence": "p of the object that requires a_req (if several, the largest), NaN if a_req is 0",
     },
 )
 FEATURES: tuple[Feature, ...] = CONFIDENCE + UNCERTAINTY + COMPLEXITY + CRITICALITY

@@ -1,12 +1,13 @@
 """Glance -> the 18 features of the observed objects and the ego state, if the cheap mode's placing observes.
 
-Objects are those that the planner is given for the cheap mode's report, in the ego frame (x forward, y left). A gap is
-the way from the ego's front to an object that reaches beyond it, 0 where it stands beside or across the front; the
-corridor is straight and as wide as the ego (1.2 m to either side, from the ego origin on, where its size is not known).
-Closing speed is ego speed less the object's own forward speed, or as reported where that is not known. Distances are
-between centres. Counts and maxima over nothing are 0, means over nothing NaN; gaps are at most 80 m and times at most
-10 s, their value over nothing. NaN is also all that needs the frame before where there is none (for track ids, where
-it was not run), objects where the cheap mode was not run, and the route where there is no map, route or pose.
+Objects are those that the planner receives from the cheap mode's report, in the ego frame (x forward, y left). The gap
+is the distance from the ego's front to an object that extends beyond it, 0 if the object is beside the front or across
+it. The corridor is straight and as wide as the ego; if the ego's size is unknown, it extends 1.2 m to either side, from
+the ego origin on. The closing speed is ego speed minus the object's own forward speed, or the reported closing speed if
+that is unknown. Distances are between centres. Over an empty set, counts and maxima are 0 and means are NaN. Gaps are
+capped at 80 m and times at 10 s; over an empty set they have these values. A feature is also NaN if its input is
+missing: the previous frame (for track ids: if it was not run), objects because the cheap mode was not run, or the route
+because there is no map, route or pose.
 """
 
 from math import hypot, isnan, nan
@@ -47,13 +48,13 @@ NEED = features_of(
     {
         "nearest_m": "smallest gap of an object",
         "corridor_nearest_m": "smallest gap of an object in the corridor",
-        "corridor_closing_mps": "closing speed of that object (of equals the largest), 0 if there is none",
+        "corridor_closing_mps": "closing speed of that object (if several, the largest), 0 if there is none",
         "time_to_collision_s": "smallest gap / closing speed over the objects in the corridor that come nearer",
         "required": "a_req, m/s²: largest deceleration that an object in the corridor requires at its closing speed: "
         "closing² / 2 (gap - 2 m - 0.4 s closing), at most 9, 0 if none",
     },
 )
-ROUTE = features_of("route", {"connector_m": "way along the route to the next lane through an intersection"})
+ROUTE = features_of("route", {"connector_m": "distance along the route to the next lane through an intersection"})
 TRACKED_FEATURES: tuple[Feature, ...] = EGO + TRAFFIC + NEED + ROUTE
 """The 18 features, in the order of the columns."""
 TRACKED_NAMES = tuple(feature.name for feature in TRACKED_FEATURES)

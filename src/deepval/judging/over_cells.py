@@ -401,6 +401,12 @@ def mean_over_cells(cells: Sequence[Float[np.ndarray, "sample"]]) -> Float[np.nd
     return np.sort(np.stack(cells), axis=0).mean(axis=0)
 
 
+def mean_if_all(values: Sequence[float | None]) -> float | None:
+    """The mean of a figure over cells; None where a cell has none."""
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if len(numbers) == len(values) else None
+
+
 def _unlike(pairs: Sequence[Pair]) -> str | None:
     """The reason why there is no difference in nDG, if the two divide by different oracles."""
     oracles = ((oracle_of(pair.one), oracle_of(pair.other)) for pair in pairs)

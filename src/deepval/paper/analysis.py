@@ -6,6 +6,7 @@ name to `GROUPS` below.
 """
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -13,11 +14,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
 
 from deepval.cells.folder import BuiltCell
+from deepval.judging.allowances import Selection
+from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart
 from deepval.report.text_tables import Table
 
 if TYPE_CHECKING:
-    from deepval.cells.label_fits import Label
+    from deepval.paper.analyses.contrasts import Label
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "What escalation does": (
@@ -68,6 +71,60 @@ class Option:
     read: Callable[[Any], Any] | None = None
 
 
+ALPHAS = Option(
+    "Share of inputs that may be escalated. Repeatable.",
+    ("--alpha",),
+    (-math.inf, math.inf),
+    lambda alphas: [Selection(alpha).alpha for alpha in alphas],
+)
+
+
+@dataclass(frozen=True)
+class PartOption:
+    """An option of a command for a part: the type of its value, its declaration, its default."""
+
+    kind: Any
+    option: Option
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a cell that analyses take (`paper.parts.PARTS`).
+
+    Attributes:
+        meaning: What it is.
+        make: Makes it from a cell.
+        groups: Option groups that a command needs for it: draws, charges (measured budgets), data (to read it again).
+        options: Single options that a command needs for it, by choice.
+        saved: Help of the cells' argument where results saved in files may stand for cells.
+        verb: What a command does meanwhile, for its progress bar.
+        turn: In which turn a reproduction makes it: 1 and 2 need fits of their own, to fewer units or other labels.
+        ready: Whether there is nothing to make.
+        has_costs: Whether it depends on costs.
+        reproduced_as: The part that a reproduction supplies instead.
+        joined: Makes one value of the parts of all cells.
+    """
+
+    meaning: str
+    make: Callable[[Any, Watch], Any]
+    groups: tuple[str, ...] = ()
+    options: Mapping[str, PartOption] = field(default_factory=dict)
+    saved: str | None = None
+    verb: str | None = None
+    turn: int = 0
+    ready: bool = False
+    has_costs: bool = False
+    reproduced_as: str | None = None
+    joined: Callable[[Mapping[str, Any]], Any] | None = None
+
+    def argument(self, name: str, cells: Sequence[Any], *, watch: Watch = unwatched) -> Any:
+        """The part of every cell by label, where it makes sense."""
+        every = watch(cells, self.verb) if self.verb else cells
+        parts = {at.label: part for at in every if (part := at.part(name, watch=watch)) is not None}
+        return parts if self.joined is None else self.joined(parts)
+
+
 @dataclass(frozen=True)
 class Analysis:
     """One analysis.
@@ -88,7 +145,7 @@ class Analysis:
         over_cells: Summarises the rows over cells.
         over_cells_table: The table of the summary.
         summary_is_record: Whether the summary rows are stored with the rows, because findings read them.
-        takes: For each argument of `rows` that is a part of the cells, the name of the part (`cell_parts.PARTS`).
+        takes: For each argument of `rows` that is a part of the cells, the name of the part (`parts.PARTS`).
         by: Cells that one call takes together in a report: single cells, cells that share data set, modes and geometry
             ("view"), cells that share data set and modes ("pair"), or all cells of a data set.
         whole: Whether `rows` returns one record with several tables instead of rows.
@@ -176,7 +233,8 @@ class Analysis:
     def report_tables(self, rows: Sequence[Any], *, summary_first: bool = True, **settings: Any) -> list[Table]:
         """The rows as tables, with their summary over cells before or after them."""
         if self.tables is not None:
-            own = {name: value for name, value in settings.items() if name in inspect.signature(self.tables).parameters}
+            every = self.settings | settings
+            own = {name: every[name] for name in inspect.signature(self.tables).parameters if name in every}
             parts = rows if self.whole else [rows]
             return [table for part in parts for table in self.tables(part, **own)]
         assert self.table is not None

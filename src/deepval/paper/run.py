@@ -11,28 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from deepval.cells.folder import BuiltCell, read_cell
-from deepval.cells.judgement import note_looks
+from deepval.cells.judgement import note
 from deepval.cells.sources import BuildGroup, located, needs_files
-from deepval.cells.spec import CellSpec
+from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import cache_units
 from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning, is_of_machine, reports_absence, reports_machine
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.paper.analysis import ANALYSES, Analysis, analysis
-from deepval.paper.cell_parts import BOARD, PARTS, SAME, CellAtHand, as_bytes, of_bytes
+from deepval.paper.parts import BOARD, PARTS, CellAtHand
+from deepval.paper.stored_files import identity, rows_from_bytes, rows_to_bytes
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cell_builds import build_group, cell_folder, cell_sources, outdated
 from deepval.protocol.store import LIST, REFUSED, code_digest, is_stored, result_folder, store_result
 from deepval.tables.costs import costs_bytes
+from deepval.tables.scores import Scores
 
 ROWS = "rows.json"
-BARE = frozenset({"cells", "located", "costs"})
-"""Parts that are nothing to be made."""
-CHARGED = frozenset({"costs", "priced", "charged", "causal", "skipping", "train_scores"})
-"""Parts that rest on what things cost."""
-OTHER_FITS = {"train_scores": 1, "causal": 1, "relabelled": 2}
-"""Parts that rest on fits of their own, to fewer units or to other labels, and in which turn they are made."""
 HELD = 32
 """Units that a worker holds in memory, for most analyses go through all of them."""
 
@@ -131,6 +127,43 @@ def run(
     return Run(tuple(cells), found.lacking, outcomes, idle)
 
 
+def rows_of(
+    declared: Analysis,
+    cells: Sequence[CellAtHand],
+    settings: Mapping[str, Any],
+    *,
+    command: str,
+    saved: Mapping[str, Any] | None = None,
+    watch: Watch = unwatched,
+    **passed: Any,
+) -> list[Any]:
+    """The rows of an analysis on some cells, from their parts; the ledgers count it where it judges by itself.
+
+    Args:
+        declared: The analysis.
+        cells: The cells.
+        settings: Its settings.
+        command: Name of the command, for the ledgers.
+        saved: Results by name that stand for cells.
+        watch: Progress reporting.
+        passed: More arguments of `rows`, such as `map_fits`.
+    """
+    arguments = {}
+    for argument, name in declared.takes.items():
+        supplied = (PARTS[name].reproduced_as if any(at.reproduces for at in cells) else None) or name
+        part = PARTS[supplied].argument(supplied, cells, watch=watch)
+        arguments[argument] = {**saved, **part} if saved and PARTS[name].saved else part
+    if "watch" in declared.parameters:
+        passed["watch"] = watch
+    rows = declared.run(arguments, **settings, **passed)
+    if declared.judges:
+        scores = arguments.get("scores", {})
+        for at in cells:
+            aligned = {name: item for name, item in scores.get(at.label, {}).items() if isinstance(item, Scores)}
+            note(at.cell, by=command, units=units_of(at.cell.split, settings.get("units", "test")), scores=aligned)
+    return rows
+
+
 def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) -> list[Any]:
     """The results of all items, as they are finished under a progress bar."""
     return [result for _, result in zip(watch(items, label), done, strict=True)]
@@ -216,12 +249,12 @@ def _shares(jobs: Sequence[Job]) -> list[tuple[CellAtHand, tuple[str, ...]]]:
     """What jobs take of each cell, so that it is made once: what rests on the fits to all, then on the other fits."""
     wanted: dict[str, tuple[CellAtHand, set[str]]] = {}
     for job in jobs:
-        parts = set(_taken(job.analysis).values()) - BARE
+        parts = _parts_to_make(job.analysis)
         for at in job.cells if parts else ():
             wanted.setdefault(str(at.folder), (at, set()))[1].update(parts)
     shares = [
-        (at, tuple(sorted(part for part in parts if OTHER_FITS.get(part, 0) == turn)))
-        for turn in sorted({0, *OTHER_FITS.values()})
+        (at, tuple(sorted(part for part in parts if PARTS[part].turn == turn)))
+        for turn in sorted({part.turn for part in PARTS.values()})
         for at, parts in wanted.values()
     ]
     return [(at, parts) for at, parts in shares if parts]
@@ -231,7 +264,9 @@ def _prepare(share: tuple[CellAtHand, tuple[str, ...]]) -> None:
     at, parts = share
     for part in parts:
         try:
-            at.part(part)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", InputWarning)  # the rows state what a command would warn of
+                at.part(part)
         except InputError as error:
             if _stops(error):
                 raise
@@ -239,9 +274,12 @@ def _prepare(share: tuple[CellAtHand, tuple[str, ...]]) -> None:
 
 
 def _taken(name: str) -> dict[str, str]:
-    """The part of the cells that each argument of an analysis is, of the parts that a report has."""
-    takes = {argument: SAME.get(part, part) for argument, part in analysis(name).takes.items()}
-    return {argument: part for argument, part in takes.items() if part in PARTS}
+    """The part of the cells that a reproduction supplies for each argument of an analysis."""
+    return {argument: PARTS[part].reproduced_as or part for argument, part in analysis(name).takes.items()}
+
+
+def _parts_to_make(name: str) -> set[str]:
+    return {part for part in _taken(name).values() if not PARTS[part].ready}
 
 
 def _settings(job: Job) -> dict[str, Any]:
@@ -255,25 +293,27 @@ def _settings(job: Job) -> dict[str, Any]:
 def _rests_on(job: Job) -> dict[str, Any]:
     declared = analysis(job.analysis)
     takes = _taken(job.analysis)
-    parts = set(takes.values())
+    parts, to_make = set(takes.values()), _parts_to_make(job.analysis)
     told: dict[str, Any] = {
         "analysis": declared.name,
-        "cells": {at.label: at.identity for at in job.cells},
+        "cells": {at.label: identity(at.cell) for at in job.cells},
         "takes": takes,
         "settings": plain(_settings(job)),
-        "code": code_digest(declared.rows.__module__, *(["deepval.paper.cell_parts"] if parts - BARE else [])),
+        "code": code_digest(declared.rows.__module__, *(["deepval.paper.parts"] if to_make else [])),
     }
     if "located" in parts:
         told["located"] = [at.spec is not None for at in job.cells]
-    if parts - BARE:
+    if to_make:
         told["recipes"] = job.cells[0].recipes
-    if parts & CHARGED:
-        told["costs"] = sha256(costs_bytes(job.cells[0].costs))
+    if any(PARTS[part].has_costs for part in parts):
+        told["costs"] = sha256(costs_bytes(str(job.cells[0].costs)))
     return told
 
 
 def _root(job: Job) -> tuple[Path, str]:
-    return job.cells[0].work / "kept", f"analyses/{job.analysis}"
+    work = job.cells[0].work
+    assert work is not None
+    return work / "kept", f"analyses/{job.analysis}"
 
 
 def _place(job: Job) -> Path:
@@ -318,26 +358,20 @@ def _made(job: Job) -> dict[str, bytes]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)
-            arguments = {
-                argument: {at.label: made for at in job.cells if (made := at.part(part)) is not None}
-                for argument, part in _taken(job.analysis).items()
-            }
-            with job.cells[0].keeping_fits():
-                rows = declared.run(arguments, **_settings(job))
-            if declared.judges:
-                note_looks((at.cell for at in job.cells), by=f"reproduce {job.analysis}")
+            with job.cells[0].storing_fits():
+                rows = rows_of(declared, job.cells, _settings(job), command=f"reproduce {job.analysis}")
     except InputError as error:
         if is_of_machine(error):
             raise
         return {REFUSED: str(error).encode()}
-    return {ROWS: as_bytes(rows)}
+    return {ROWS: rows_to_bytes(rows)}
 
 
 def _read(folder: Path) -> AnalysisOutcome:
     refused = folder / REFUSED
     if reading.is_file(refused):
         return AnalysisOutcome((), (reading.text(refused),))
-    return AnalysisOutcome(tuple(of_bytes(reading.content(folder / ROWS))))
+    return AnalysisOutcome(tuple(rows_from_bytes(reading.content(folder / ROWS))))
 
 
 def _joined(one: AnalysisOutcome, other: AnalysisOutcome) -> AnalysisOutcome:

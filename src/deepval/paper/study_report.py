@@ -6,10 +6,17 @@ from typing import Any
 
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
-from deepval.paper import finding_outcomes, plan_outcomes
 from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
-from deepval.paper.finding_outcomes import FindingOutcome, finding_outcomes_of
-from deepval.paper.plan_outcomes import PlanFollowed
+from deepval.paper.outcomes import (
+    FindingOutcome,
+    PlanOutcome,
+    collections,
+    finding_outcomes,
+    findings_content,
+    findings_part,
+    findings_sentence,
+    plan_table,
+)
 from deepval.paper.published_figures import SOURCE, Agreement, Beside, Records, laid_beside
 from deepval.paper.run import Run
 from deepval.report.study import Part, Passage, Study, as_html, as_markdown, nonempty, with_subject
@@ -25,13 +32,13 @@ LEADS = {
 FILES = ("report.html", "report.md", "report.json")
 
 
-def write_report(run: Run, out: Path, plan: PlanFollowed | None = None) -> dict[str, Any]:
+def write_report(run: Run, out: Path, plan: PlanOutcome | None = None) -> dict[str, Any]:
     """Write the three files into a folder and return what the JSON says."""
     records = records_of(run)
     agreement = laid_beside(run, records)
-    outcomes = finding_outcomes_of(records, [_about(at) for at in run.cells])
+    outcomes = finding_outcomes(records, [_about(at) for at in run.cells])
     study = study_of(run, agreement, outcomes, plan)
-    content = _content(run, records, agreement) | {"findings": finding_outcomes.content(outcomes)}
+    content = _content(run, records, agreement) | {"findings": findings_content(outcomes)}
     content |= {"plan": plain(plan)}
     texts = (as_html(study), as_markdown(study), json_text(content))
     for name, text in zip(FILES, texts, strict=True):
@@ -102,12 +109,12 @@ def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
 
 
 def study_of(
-    run: Run, agreement: Agreement, outcomes: Sequence[FindingOutcome], plan: PlanFollowed | None = None
+    run: Run, agreement: Agreement, outcomes: Sequence[FindingOutcome], plan: PlanOutcome | None = None
 ) -> Study:
     """The report as a study: findings first, what was run and every figure after."""
     datasets = list(dict.fromkeys(at.collection for at in run.cells))
     ran = [name for name, by_dataset in run.outcomes.items() if any(entry.rows for entry in by_dataset.values())]
-    told = finding_outcomes.findings_part(outcomes, [_about(at) for at in run.cells])
+    told = findings_part(outcomes, [_about(at) for at in run.cells])
     parts = [*([] if told is None else [told]), *([] if plan is None else [_planned(plan)])]
     parts += [_beside_paper(agreement), _ran(run)]
     parts += [part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None]
@@ -120,10 +127,8 @@ def study_of(
         ("Inside", _of(inside), "of an interval or of the paper's range"),
         ("Not built", str(len(run.lacking)), "cells of the tracks that were asked for"),
     )
-    main = finding_outcomes.collections([_about(at) for at in run.cells])[:1]
-    sentences = [
-        finding_outcomes.sentence(outcomes, name) for name in main if any(name in entry.told for entry in outcomes)
-    ]
+    main = collections([_about(at) for at in run.cells])[:1]
+    sentences = [findings_sentence(outcomes, name) for name in main if any(name in entry.told for entry in outcomes)]
     return Study("Replication", sentences[0] if sentences else _sentence(run, agreement), facts, tuple(parts))
 
 
@@ -173,12 +178,12 @@ def _ran(run: Run) -> Part:
     return Part("What was run", lead, tuple(blocks))
 
 
-def _planned(plan: PlanFollowed) -> Part:
+def _planned(plan: PlanOutcome) -> Part:
     lead = (
         "Comparisons that were declared and registered before their test units were judged on, each as the mean over "
         "its cells. All other verdicts of this report were not planned."
     )
-    return Part("Planned comparisons", lead, (Passage(tables=(plan_outcomes.table(plan),)),))
+    return Part("Planned comparisons", lead, (Passage(tables=(plan_table(plan),)),))
 
 
 def _beside_paper(agreement: Agreement) -> Part:

@@ -31,6 +31,7 @@ from deepval.judging.over_cells import (
     can_resample,
     mean_difference,
     mean_gain_ahead,
+    mean_if_all,
     pool_bases,
     versus_random_bounds,
     yardsticks,
@@ -176,7 +177,7 @@ def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged],
     return replace(
         start,
         versus_random=bounds.estimate(float(np.mean([member.paired[0] for member in members]))),
-        ndg=Estimate.of(_mean([member.row.ndg for member in members])),
+        ndg=Estimate.of(mean_if_all([member.row.ndg for member in members])),
         **_shares(members),
     )
 
@@ -190,16 +191,10 @@ def _shares(members: Sequence[Judged]) -> dict[str, Any]:
         return None if part is None or loss is None or not loss > 0 else part / loss
 
     return {
-        "gain_share": _mean([row.gain_share for row in rows]),
-        "benefit_share": _mean([share(m.row.benefit, m) for m in members]),
-        "harm_share": _mean([share(m.row.harm, m) for m in members]),
+        "gain_share": mean_if_all([row.gain_share for row in rows]),
+        "benefit_share": mean_if_all([share(m.row.benefit, m) for m in members]),
+        "harm_share": mean_if_all([share(m.row.harm, m) for m in members]),
     }
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    """The mean; None where a value is undefined."""
-    numbers = [value for value in values if value is not None]
-    return float(np.mean(numbers)) if len(numbers) == len(values) else None
 
 
 def _sort_key(row: Standing) -> tuple[float, float, float, str]:

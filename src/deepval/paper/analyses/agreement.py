@@ -11,8 +11,20 @@ from deepval.judging.concordance import affected, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import ratio
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import Units, cell_columns, judged, loss_title
-from deepval.paper.row_columns import CellColumns, column, count, decimals, declared_table, high, low, share
+from deepval.paper.row_columns import (
+    CellColumns,
+    Units,
+    cell_columns,
+    column,
+    count,
+    decimals,
+    declared_table,
+    high,
+    judged,
+    loss_title,
+    low,
+    share,
+)
 from deepval.perception.reported.losses import perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares

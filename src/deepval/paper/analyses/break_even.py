@@ -13,14 +13,17 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import LEVELS, Latency, Measured, allowance
 from deepval.judging.audits import break_even
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import Charged, Units, figures, judged
 from deepval.paper.row_columns import (
     AllocatorName,
     BudgetColumns,
     CellName,
+    Charged,
+    Units,
     column,
     decimals,
     declared_table,
+    figures,
+    judged,
     shortest,
     yes_no,
 )

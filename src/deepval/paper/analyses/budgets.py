@@ -10,7 +10,6 @@ from statistics import median
 from typing import Any
 
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import mode_costs
 from deepval.paper.row_columns import (
     AllocatorName,
     BudgetColumns,
@@ -21,6 +20,7 @@ from deepval.paper.row_columns import (
     high,
     low,
     mean_of_all,
+    mode_costs,
     shortest,
 )
 from deepval.report.charts import Chart, Dot, plain

@@ -13,8 +13,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import LEVELS
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import Units, judged
-from deepval.paper.row_columns import CellName, column, count, declared_table, level, yes_no
+from deepval.paper.row_columns import CellName, Units, column, count, declared_table, judged, level, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, percent

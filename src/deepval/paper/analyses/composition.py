@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from deepval.cells.folder import BuiltCell
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import Units, cell_columns, judged
-from deepval.paper.row_columns import CellColumns, column, declared_table, share, shortest
+from deepval.paper.row_columns import CellColumns, Units, cell_columns, column, declared_table, judged, share, shortest
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, number

@@ -14,8 +14,7 @@ from deepval.judging.concordance import affected, pair_counts, reversal, spearma
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import ratio
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import Units, judged, sees_the_same
-from deepval.paper.row_columns import column, count, declared_table, high, low, share
+from deepval.paper.row_columns import Units, column, count, declared_table, high, judged, low, sees_the_same, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, number

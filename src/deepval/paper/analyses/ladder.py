@@ -12,8 +12,17 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import LEVELS, Energy, Latency, Measured, allowance
 from deepval.judging.selections import optima
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import Charged, Units, figures, judged
-from deepval.paper.row_columns import BudgetColumns, CellName, column, declared_table, level
+from deepval.paper.row_columns import (
+    BudgetColumns,
+    CellName,
+    Charged,
+    Units,
+    column,
+    declared_table,
+    figures,
+    judged,
+    level,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import MISSING, Table, number, percent

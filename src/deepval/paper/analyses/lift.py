@@ -12,8 +12,7 @@ from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.paper.analysis import LOCATED, Analysis, Option
-from deepval.paper.cell_figures import Units
-from deepval.paper.row_columns import column, count, decimals, declared_table
+from deepval.paper.row_columns import Units, column, count, decimals, declared_table
 from deepval.perception.placing.reference_geometry import lift_bias
 from deepval.perception.reported.detections import DetectionSet
 from deepval.progress import Watch, unwatched

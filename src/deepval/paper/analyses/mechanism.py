@@ -21,8 +21,18 @@ from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.resamples import Ratio, ratio
 from deepval.paper.analysis import LOCATED, Analysis
-from deepval.paper.cell_figures import Units, cell_columns, judged
-from deepval.paper.row_columns import CellColumns, Form, column, declared_table, high, level, low
+from deepval.paper.row_columns import (
+    CellColumns,
+    Form,
+    Units,
+    cell_columns,
+    column,
+    declared_table,
+    high,
+    judged,
+    level,
+    low,
+)
 from deepval.paper.row_columns import share as in_percent
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes, persistent

@@ -6,8 +6,19 @@ Architecture, inputs, settings and fit units stay; the label alone is swapped. A
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.cells.label_fits import CLASSIFIERS, GAINS, GATES, REGRESSORS, VALUE
-from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
+from deepval.paper.analyses.contrasts import (
+    CLASSIFIERS,
+    GAINS,
+    GATES,
+    REGRESSORS,
+    VALUE,
+    Contrast,
+    cell_table,
+    contrasts,
+    pooled_chart,
+    pooled_table,
+    single,
+)
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import BudgetColumns, column
 from deepval.report.charts import Chart

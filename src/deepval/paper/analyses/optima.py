@@ -12,8 +12,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.concordance import transfer
 from deepval.paper.analyses.consumers import pairs, shared_inputs
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import Units
-from deepval.paper.row_columns import column, count, declared_table, level
+from deepval.paper.row_columns import Units, column, count, declared_table, level
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number

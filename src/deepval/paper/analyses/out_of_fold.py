@@ -13,12 +13,11 @@ from typing import Annotated, Literal
 
 from deepval.cells.fitting import Scored, out_of_fold, recipes_for
 from deepval.cells.folder import BuiltCell
-from deepval.cells.label_fits import GATES
+from deepval.cells.judgement import judge, shared_seeds
 from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.allowances import LEVELS, Selection
-from deepval.judging.draws import seeds_by_units
-from deepval.judging.evaluation import evaluate
+from deepval.paper.analyses.contrasts import GATES
 from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
 from deepval.paper.row_columns import AllocatorName, CellName, column, high, low
 from deepval.progress import Watch, unwatched
@@ -82,15 +81,15 @@ def rows(
     if folds < 2:
         raise InputError(f"Out-of-fold scores need two folds or more; found {folds}.")
     budgets, names = [Selection(alpha) for alpha in alphas], None if recipes is None else list(recipes)
-    seeds = seeds_by_units({name: cell.split.units for name, cell in cells.items()}, seed)
+    seeds = shared_seeds(cells, seed, units="all")
     records = []
     for name, cell in cells.items():
         available = recipes_for(cell)
         chosen = available if names is None else [name for name in names if name in available]
         scored = _scored(name, cell, chosen, partial(out_of_fold, folds=folds, map_fits=map_fits), watch)
-        scores = {recipe: item.over(cell.table) for recipe, item in scored.items()}
-        units = list(cell.split.units)
-        result = evaluate(cell.listed, scores, budgets, units=units, draws=draws, seed=seeds[name], missing="worst")
+        units, drawn = list(cell.split.units), {"draws": draws, "seed": seeds[name]}
+        # The runner notes the look at test units for all recipes at once.
+        result = judge(cell, scored, budgets, command=None, units=units, missing="worst", **drawn)
         official = (results or {}).get(name)
         for allocator in (RANDOM, *scored):
             for budget in budgets:

@@ -27,8 +27,7 @@ from deepval.paper.analyses.selection_regret import (
     too_few,
 )
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import judged, loss_title
-from deepval.paper.row_columns import CellName, column, decimals, declared_table
+from deepval.paper.row_columns import CellName, column, decimals, declared_table, judged, loss_title
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, TableCell, number, percent

@@ -16,8 +16,18 @@ from deepval.cells.unit import unit_data, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analysis import LOCATED, Analysis
-from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_columns, harm, judged
-from deepval.paper.row_columns import CellColumns, column, declared_table, share
+from deepval.paper.row_columns import (
+    CellColumns,
+    HarmColumns,
+    InputColumns,
+    Units,
+    cell_columns,
+    column,
+    declared_table,
+    harm,
+    judged,
+    share,
+)
 from deepval.perception.reported.detections import FRAMES, persistent
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table

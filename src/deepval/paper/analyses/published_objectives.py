@@ -7,8 +7,18 @@ AP-swap); the routers here are ours, so it is the objectives that are judged and
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.cells.label_fits import CLASSIFIERS, PUBLISHED, REGRESSORS, VALUE
-from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table, single
+from deepval.paper.analyses.contrasts import (
+    CLASSIFIERS,
+    PUBLISHED,
+    REGRESSORS,
+    VALUE,
+    Contrast,
+    cell_table,
+    contrasts,
+    pooled_chart,
+    pooled_table,
+    single,
+)
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import column, declared_table
 from deepval.report.charts import Chart

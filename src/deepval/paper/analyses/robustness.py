@@ -22,8 +22,7 @@ from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
 from deepval.paper.analysis import LOCATED, Analysis
-from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, harm
-from deepval.paper.row_columns import column, declared_table, high, low
+from deepval.paper.row_columns import HarmColumns, InputColumns, Units, column, declared_table, harm, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number
 from deepval.results import Row

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
+from deepval.cells.judgement import judge
 from deepval.judging.allowances import Selection
-from deepval.judging.evaluation import evaluate
 from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
 from deepval.paper.row_columns import AllocatorName, CellName, column, declared_table, yes_no
 from deepval.progress import Watch, unwatched
@@ -54,7 +54,7 @@ def rows(
         for recipe in watch(names, f"seeds on {name}"):
             scored = {seed: score_on(cell, fit_on(cell, recipe, seed=seed)) for seed in range(seeds)}
             scores = {f"seed {seed}": item.over(cell.table) for seed, item in scored.items()}
-            result = evaluate(cell.listed, scores, [Selection(alpha)], units=list(cell.split.test), draws=draws)
+            result = judge(cell, scores, [Selection(alpha)], command=None, draws=draws)
             judged_rows = [result.row(label) for label in scores]
             same = len({item.score.tobytes() for item in scored.values()}) == 1
             ndg, verdicts = tuple(row.ndg for row in judged_rows), tuple(row.verdict for row in judged_rows)

@@ -15,18 +15,17 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.arrays import Float, Int
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
+from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError
 from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.comparison import Basis, Contender, basis, contenders
-from deepval.judging.draws import Draws, seeds_by_units
-from deepval.judging.evaluation import evaluate
-from deepval.judging.over_cells import Pair, over_pairs, shared_draws
+from deepval.judging.draws import Draws
+from deepval.judging.over_cells import Pair, mean_if_all, over_pairs, shared_draws
 from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
 from deepval.judging.ties import inclusion
 from deepval.paper.analysis import Analysis, Option
-from deepval.paper.cell_figures import judged, loss_title
-from deepval.paper.row_columns import column, high, low
+from deepval.paper.row_columns import column, high, judged, loss_title, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -230,7 +229,7 @@ def rows(
     if not scored:
         words = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise InputError(f"There must be a cell to choose on; found none ({words}).")
-    seeds = seeds_by_units({name: cell.split.test for name, cell in scored.items()}, seed)
+    seeds = shared_seeds(scored, seed)
     choices: dict[str, dict[_Setting, _Choice]] = {}
     for name, cell in watch(list(scored.items()), "choosing"):
         choices[name] = dict(_choices(name, cell, scores[name], losses, budgets, draws=draws, seed=seeds[name]))
@@ -260,8 +259,9 @@ def _choices(
     validation, test = judged(cell, "validation"), judged(cell, "test")
     on_validation, on_test = pools(scored, validation), pools(scored, test)
     used = {signal for pool in on_test.values() for signal, score in pool.items() if score is not None}
-    scores_by_signal = {signal: scored[signal].over(cell.table) for signal in scored if signal in used}
-    result = evaluate(cell.listed, scores_by_signal, budgets, units=list(cell.split.test), draws=draws, seed=seed)
+    scores_by_signal = {signal: item for signal, item in scored.items() if signal in used}
+    # The runner notes the look at test units.
+    result = judge(cell, scores_by_signal, budgets, command=None, draws=draws, seed=seed)
     reached = basis(result)
     for kind in on_validation:
         pool: Pool = {signal: s for signal, s in on_validation[kind].items() if signal in on_test.get(kind, ())}
@@ -334,11 +334,11 @@ def _row(name: str | None, setting: _Setting, chosen: Sequence[_Choice], draws: 
 def _gain(chosen: Sequence[Contender], pairs: Sequence[Pair]) -> float | None:
     """Mean over cells of the realised gain as a share of the all-cheap loss; None where some cell has no share."""
     parts = [
-        pair.held.totals.difference(item.sample.gain).share[0]
+        known(pair.held.totals.difference(item.sample.gain).share[0])
         for item, pair in zip(chosen, pairs, strict=True)
         if item.sample is not None
     ]
-    return known(float(np.mean(parts)))
+    return mean_if_all(parts)
 
 
 def table(rows: Sequence[RegretRow]) -> Table:

@@ -16,8 +16,18 @@ from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analysis import LOCATED, Analysis, Option
-from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_columns, harm, judged
-from deepval.paper.row_columns import CellColumns, column, declared_table, share
+from deepval.paper.row_columns import (
+    CellColumns,
+    HarmColumns,
+    InputColumns,
+    Units,
+    cell_columns,
+    column,
+    declared_table,
+    harm,
+    judged,
+    share,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, lines_of, number
 from deepval.systems import SYSTEMS

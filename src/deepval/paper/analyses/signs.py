@@ -10,8 +10,17 @@ from typing import Literal
 from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import HarmColumns, InputColumns, Units, cell_columns, harm, judged
-from deepval.paper.row_columns import CellColumns, column, declared_table
+from deepval.paper.row_columns import (
+    CellColumns,
+    HarmColumns,
+    InputColumns,
+    Units,
+    cell_columns,
+    column,
+    declared_table,
+    harm,
+    judged,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, almost_zero, percent

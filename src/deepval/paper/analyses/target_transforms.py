@@ -7,8 +7,18 @@ the objective or from the transform: any two labels are compared, the later of t
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
-from deepval.cells.label_fits import PUBLISHED, RANK, REGRESSORS, SIGNED_CDF, VALUE
-from deepval.paper.analyses.contrasts import Contrast, cell_table, contrasts, pooled_chart, pooled_table
+from deepval.paper.analyses.contrasts import (
+    PUBLISHED,
+    RANK,
+    REGRESSORS,
+    SIGNED_CDF,
+    VALUE,
+    Contrast,
+    cell_table,
+    contrasts,
+    pooled_chart,
+    pooled_table,
+)
 from deepval.paper.analysis import Analysis
 from deepval.report.charts import Chart
 from deepval.report.text_tables import Table

@@ -206,6 +206,7 @@ def _judged(table: ValueTable, scores: Mapping[str, Scored], budgets: Sequence[S
         # That a full mode harms more than it helps is a finding here, and stands in the rows.
         warnings.simplefilter("ignore", InputWarning)
         aligned = {name: scored.over(table) for name, scored in scores.items()}
+        # Not `cells.judgement.judge`: a gap is judged on the inputs that two cells share, which are no cell's table.
         return evaluate(table, aligned, list(budgets), draws=draws, missing="worst")
 
 

@@ -10,8 +10,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
 from deepval.judging.ties import nth_highest, tie_audit
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import Units, judged
-from deepval.paper.row_columns import CellName, column, count, declared_table, level
+from deepval.paper.row_columns import CellName, Units, column, count, declared_table, judged, level
 from deepval.paper.row_columns import share as in_percent
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares

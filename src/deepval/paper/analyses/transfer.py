@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from deepval.allocators import Recipe, recipe_named
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
+from deepval.cells.judgement import judge
 from deepval.judging.allowances import LEVELS, Selection
-from deepval.judging.evaluation import evaluate
 from deepval.paper.analysis import Analysis
-from deepval.paper.cell_figures import sees_the_same
-from deepval.paper.row_columns import AllocatorName, column, declared_table, or_nothing, share
+from deepval.paper.row_columns import AllocatorName, column, declared_table, or_nothing, sees_the_same, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number
@@ -61,7 +60,7 @@ def rows(
         sources = [name for name, other in cells.items() if sees_the_same(other, cell)]
         scored = {(r, s): score_on(cell, fitted[r, s]) for r in names for s in sources}
         scores = {f"{recipe} of {source}": item.over(cell.table) for (recipe, source), item in scored.items()}
-        result = evaluate(cell.listed, scores, budgets, units=list(cell.split.test), draws=draws, missing="worst")
+        result = judge(cell, scores, budgets, command=None, draws=draws, missing="worst")
         for (recipe, source), item in scored.items():
             for budget in budgets:
                 row, own = (result.row(f"{recipe} of {name}", "selection", budget.alpha) for name in (source, target))

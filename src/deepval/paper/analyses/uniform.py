@@ -12,8 +12,7 @@ from typing import Annotated, NamedTuple
 from deepval.errors import InputError
 from deepval.judging.comparison import AT, POLICIES, RANKING, Comparison, compare
 from deepval.paper.analysis import Analysis, Option
-from deepval.paper.cell_figures import mode_costs
-from deepval.paper.row_columns import BudgetColumns, CellName, column, declared_table, high, low, or_dash
+from deepval.paper.row_columns import BudgetColumns, CellName, column, declared_table, high, low, mode_costs, or_dash
 from deepval.paper.row_columns import share as in_percent
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, number, percent

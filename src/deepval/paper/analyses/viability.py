@@ -16,8 +16,7 @@ from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analysis import LOCATED, Analysis
-from deepval.paper.cell_figures import Units, judged
-from deepval.paper.row_columns import CellName, column, declared_table, high, low, yes_no
+from deepval.paper.row_columns import CellName, Units, column, declared_table, high, judged, low, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number

@@ -1,15 +1,15 @@
-"""Findings of the paper, each with the rule by which a run tells whether it holds: rows of a run -> verdicts."""
+"""Findings of the paper, each with the rule that decides whether it holds: rows of a run -> verdicts."""
 
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from deepval.files.canonical import read_toml
-from deepval.paper.findings import allocation, cost, escalation, perception
-from deepval.paper.findings.finding import Finding, RunRows
+from deepval.paper.findings import allocator_findings, mode_findings
+from deepval.paper.findings.rules import Finding, RunRows
 
 FILE = Path(__file__).with_name("findings.toml")
-MODULES = (escalation, perception, allocation, cost)
+MODULES = (mode_findings, allocator_findings)
 
 __all__ = ["Finding", "RunRows", "findings"]
 

@@ -1,22 +1,117 @@
-"""A registered plan and the cells of a run -> what became of every comparison, as the mean over the plan's cells.
+"""Findings of the paper and a registered plan -> their outcomes on the cells of a run, as parts and tables of a report.
 
-Allocators are those of the run. Selection budgets are judged with allocators free, latency with their costs charged,
-causal policies with what was fitted on training units alone; other budgets are no part of a run.
+Findings are judged collection by collection. A planned comparison is the mean over the cells of the plan: selection
+budgets are judged with allocators free, latency with their costs charged, causal policies with fits on training units
+alone; a run has no other budgets.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from deepval.cells.judgement import openings
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.judging.comparison import Basis, parse_name
 from deepval.judging.over_cells import PooledComparison, compare_bases, together
-from deepval.paper.cell_parts import CellAtHand
+from deepval.paper.findings import Finding, RunRows, findings
+from deepval.paper.findings.rules import FAILS, HOLDS, OPEN, Outcome
+from deepval.paper.parts import CellAtHand
+from deepval.paper.published_figures import Records
 from deepval.protocol.plans import DIRECTIONS, Planned, registered
+from deepval.report.study import Part, Passage
 from deepval.report.text_tables import Table, interval, lines_of, percent
 from deepval.results import BudgetKey
+
+MADE_UP = "synthetic"
+LEAD = (
+    "What the paper finds, what is found here, and by which rule that is told: of every cell, of most, or of a mean "
+    "over cells, with 95 % intervals over units. The rules stand in docs/replication.md and were fixed before results."
+)
+
+
+@dataclass(frozen=True)
+class FindingOutcome:
+    """A finding, and what became of it in each collection that can tell."""
+
+    finding: Finding
+    told: Mapping[str, Outcome]
+
+
+def finding_outcomes(records: Records, cells: Sequence[Mapping[str, Any]]) -> list[FindingOutcome]:
+    """Every finding on the cells of a run, which are told as the report does."""
+    known = {name: _known(name, records, cells) for name in collections(cells)}
+    return [
+        FindingOutcome(
+            entry, {name: told for name, outcomes in known.items() if (told := entry.told(outcomes)) is not None}
+        )
+        for entry in findings()
+    ]
+
+
+def collections(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Collections of a run: real ones first, those with more cells before others."""
+    names = [cell["collection"] for cell in cells]
+    return sorted(dict.fromkeys(names), key=lambda name: (name == MADE_UP, -names.count(name)))
+
+
+def _known(collection: str, records: Records, cells: Sequence[Mapping[str, Any]]) -> RunRows:
+    rows = {analysis: outcomes.get(collection, ()) for analysis, outcomes in records.items()}
+    return RunRows(rows, {cell["cell"]: cell for cell in cells if cell["collection"] == collection})
+
+
+def counts(outcomes: Sequence[FindingOutcome], collection: str) -> tuple[int, int, int]:
+    """How many findings hold, do not hold, and cannot be told in a collection."""
+    told = [entry.told[collection].verdict for entry in outcomes if collection in entry.told]
+    return told.count(HOLDS), told.count(FAILS), told.count(OPEN)
+
+
+def findings_sentence(outcomes: Sequence[FindingOutcome], collection: str) -> str:
+    """What became of the findings in a collection, in a sentence."""
+    holds, fails, open_ = counts(outcomes, collection)
+    return f"On {collection}, {holds} findings of the paper hold, {fails} do not, and {open_} cannot be told."
+
+
+def findings_part(outcomes: Sequence[FindingOutcome], cells: Sequence[Mapping[str, Any]]) -> Part | None:
+    """The part of the report that tells them."""
+    names = [name for name in collections(cells) if any(name in entry.told for entry in outcomes)]
+    if not names:
+        return None
+    blocks = [
+        Passage(f"On {name}", sayings=tuple(_statement(entry, name) for entry in outcomes if name in entry.told))
+        for name in names
+    ]
+    silent = [f"{entry.finding.says} ({entry.finding.where})" for entry in outcomes if not entry.told]
+    if silent:
+        blocks.append(Passage("What no cell or analysis here can tell", items=tuple(silent)))
+    return Part("Findings", LEAD, tuple(blocks))
+
+
+def _statement(entry: FindingOutcome, collection: str) -> tuple[str, str]:
+    told = entry.told[collection]
+    return (
+        told.verdict,
+        f"{entry.finding.says} Here: {told.words}. ({entry.finding.where}; analysis {entry.finding.analysis})",
+    )
+
+
+def findings_content(outcomes: Sequence[FindingOutcome]) -> list[dict[str, Any]]:
+    """The same in plain data."""
+    return [
+        {
+            "name": entry.finding.name,
+            "theme": entry.finding.theme,
+            "says": entry.finding.says,
+            "where": entry.finding.where,
+            "rule": entry.finding.rule,
+            "analysis": entry.finding.analysis,
+            "told": {name: {"verdict": told.verdict, "words": told.words} for name, told in entry.told.items()},
+        }
+        for entry in outcomes
+    ]
+
 
 CAUSAL = "causal"
 JUDGED = {"selection": "results", "latency": "charged", CAUSAL: CAUSAL}
@@ -51,7 +146,7 @@ class PlannedRow:
 
 
 @dataclass(frozen=True)
-class PlanFollowed:
+class PlanOutcome:
     """A plan that a run followed.
 
     Attributes:
@@ -68,14 +163,16 @@ class PlanFollowed:
     rows: tuple[PlannedRow, ...]
 
 
-def followed(path: Path, cells: Sequence[CellAtHand]) -> PlanFollowed:
+def plan_outcome(path: Path, cells: Sequence[CellAtHand]) -> PlanOutcome:
     """What became of a registered plan on the cells of a run."""
     plan, registration = registered(path)
     at_hand = {at.cell.id: at for at in cells if at.cell.id in plan.cells}
 
     @cache
     def held(ids: tuple[str, ...], part: str) -> dict[str, Basis]:
-        found = {cell: at_hand[cell].part(part) for cell in ids}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", InputWarning)  # the rows state what a command would warn of
+            found = {cell: at_hand[cell].part(part) for cell in ids}
         return together({cell: result for cell, result in found.items() if result is not None})
 
     def row(item: Planned, alpha: float) -> PlannedRow:
@@ -99,7 +196,7 @@ def followed(path: Path, cells: Sequence[CellAtHand]) -> PlanFollowed:
 
     rows = tuple(row(item, alpha) for item in plan.comparisons for alpha in item.alphas)
     opened = {cell: openings(at.folder, cell) for cell, at in at_hand.items()}
-    return PlanFollowed(plan.digest, dict(registration.opened), opened, rows)
+    return PlanOutcome(plan.digest, dict(registration.opened), opened, rows)
 
 
 def _over(item: Planned, known: Sequence[CellAtHand]) -> str:
@@ -109,7 +206,7 @@ def _over(item: Planned, known: Sequence[CellAtHand]) -> str:
     return ", ".join([f"{len(item.cells)} cell{'s' * (len(item.cells) > 1)}", *shared])
 
 
-def table(plan: PlanFollowed) -> Table:
+def plan_table(plan: PlanOutcome) -> Table:
     """The comparisons as a table."""
     header = ("planned", "over", "budget", "of", "expected", "difference", "95 %", "verdict", "as expected")
     texts = [
@@ -123,20 +220,20 @@ def table(plan: PlanFollowed) -> Table:
         )
         for row in plan.rows
     ]
-    return Table("Planned comparisons", header, lines_of(texts), tuple(_notes(plan)))
+    return Table("Planned comparisons", header, lines_of(texts), tuple(_plan_notes(plan)))
 
 
-def _notes(plan: PlanFollowed) -> Iterator[str]:
+def _plan_notes(plan: PlanOutcome) -> Iterator[str]:
     made = sum(row.made is not None for row in plan.rows)
     yield f"Plan {plan.digest[:12]}: {made} of {len(plan.rows)} comparisons were made; no other comparison was planned."
     before = [number for number in plan.opened_before.values() if number]
     blind = sum(number is None for number in plan.opened_before.values())
     yield (
-        f"When it was registered, test units of {len(before)} of its {len(plan.opened_before)} cells had been judged on"
-        f" as far as was told; {blind} cells were registered without their folders, so of them nobody knows."
+        f"At registration, the test units of {len(before)} of its {len(plan.opened_before)} cells had been judged; for"
+        f" {blind} cells this is not recorded, because their folders were not named."
     )
     if plan.opened:
         least, most = min(plan.opened.values()), max(plan.opened.values())
-        looks = f"{least}" if least == most else f"{least} to {most}"
-        yield f"By now {looks} looks at the test units of each cell are on record here."
+        times = f"{least}" if least == most else f"{least} to {most}"
+        yield f"By now, the test units of each cell have been judged {times} times, as recorded in their folders."
     yield from dict.fromkeys(f"{row.candidate}, {row.over}: {row.reason}." for row in plan.rows if row.reason)

@@ -1,0 +1,416 @@
+"""`deepval analyse NAME`: a command for every declared analysis, with options from the parts and settings it takes."""
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_origin
+
+import typer
+
+from deepval.cells.folder import BuiltCell
+from deepval.cells.judgement import shared_seeds
+from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
+from deepval.cells.spec import ROLES, CellSpec
+from deepval.cli import options
+from deepval.cli.commands import LOOK, OptionGroup, lazy_group, limits
+from deepval.cli.options import DrawOptions, Workers
+from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width
+from deepval.errors import InputError, InputWarning
+from deepval.files import reading
+from deepval.files.writing import check_writable, write_atomically
+from deepval.judging.allowances import LEVELS, RAILS, Selection
+from deepval.paper.analysis import ALPHAS, ANALYSES, GROUPS, REPORT_ONLY, Analysis, Option, analysis
+from deepval.paper.parts import PARTS, CellAtHand, Choices
+from deepval.paper.run import rows_of
+from deepval.protocol.cell_builds import WORK, find_cells
+from deepval.report import forms
+from deepval.report.console import render_tables
+from deepval.report.text_tables import Table
+from deepval.results import KINDS, MEASURED, Result
+from deepval.tables.costs import Costs
+
+FORMS = ("text", "markdown", "csv", "latex", "json")
+SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
+
+
+@dataclass(frozen=True)
+class Cells(OptionGroup):
+    """The cells that an analysis is run on, and where those of tracks and specifications come from."""
+
+    cells: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders of cells that `deepval build` wrote, folders of such, specification files (.toml, .json), or "
+            "tracks by name, with --data."
+        ),
+    ]
+    data: options.DataFolder = None
+    work: options.WorkFolder = WORK
+    specs: dict[str, CellSpec] = field(default_factory=dict, init=False, repr=False)
+
+    def by_path(self) -> dict[str, BuiltCell]:
+        """Cells by folder; a folder that is no cell stands for the cells in it, a track for those it can build."""
+        return self._read(self.cells)
+
+    def named(self) -> dict[str, BuiltCell]:
+        """Cells by the name of their folder, or by its path where two have the same name."""
+        return _by_name(self.by_path())
+
+    def results_and_cells(self) -> tuple[dict[str, Result], dict[str, BuiltCell]]:
+        """Results saved in files, by path, and the cells that the other names stand for."""
+        saved = [path for path in self.cells if reading.is_file(path) and not is_specification(path)]
+        others = [path for path in self.cells if path not in saved]
+        if len({reading.resolve(path) for path in saved}) < len(saved):
+            raise InputError("Results must be different files; one is given twice.")
+        return {str(path): Result.load(path) for path in saved}, _by_name(self._read(others)) if others else {}
+
+    def _read(self, names: Sequence[Path]) -> dict[str, BuiltCell]:
+        collected = find_cells(names, data=self.data, work=self.work, watch=watch)
+        self.specs.update(collected.specs)
+        reasons: dict[str, list[str]] = {}
+        for cell, lines in collected.lacking.items():
+            for line in lines:
+                reasons.setdefault(line, []).append(cell)
+        for line, cells in reasons.items():
+            names_text = cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more"
+            warnings.warn(InputWarning(f"Not built: {names_text} lack {line}."), stacklevel=2)
+        if not collected.cells:
+            raise InputError(
+                f"At least one cell is needed; none of {', '.join(map(str, names))} can be built here: see "
+                "`deepval cells`."
+            )
+        return dict(collected.cells)
+
+
+def _by_name(built: Mapping[str, BuiltCell]) -> dict[str, BuiltCell]:
+    names = [reading.resolve(cell.folder).name for cell in built.values()]
+    return {
+        name if names.count(name) == 1 else path: cell for name, (path, cell) in zip(names, built.items(), strict=True)
+    }
+
+
+@dataclass(frozen=True)
+class ReadAgain(OptionGroup):
+    """The data that cells were built from, to read them again."""
+
+    root: Annotated[
+        Path | None,
+        typer.Option("--root", help="Folder of the data set that the cells were built from, to read it again."),
+    ] = None
+    mode: Annotated[
+        list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS of a mode, to read it again. Repeatable.")
+    ] = None
+    maps: Annotated[
+        Path | None, typer.Option("--maps", help="Folder of lane maps, where the cells were built with one.")
+    ] = None
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", help="Weights of the learned planner, for cells of it."),
+    ] = None
+    masks: Annotated[Path | None, typer.Option("--masks", help="Masks that belong to the weights.")] = None
+
+    def __post_init__(self) -> None:
+        if self.root is None and (self.mode or self.maps):
+            raise InputError(
+                "--mode and --maps say how a data set is read again: give --root, the folder of its files, too."
+            )
+        if (self.weights is None) != (self.masks is None):
+            raise InputError("A learned planner is weights and masks: give both --weights and --masks, or neither.")
+
+    def located(self, sources: Cells, built: Mapping[str, BuiltCell], *, all_needed: bool) -> dict[str, CellSpec]:
+        """Specifications of the cells whose data are at hand: all where files are given, else those that need none."""
+        paths = None if self.weights is None or self.masks is None else PlannerPaths(self.weights, self.masks)
+        if paths is not None and not any(cell.spec.learned for cell in built.values()):
+            raise InputError(
+                "--weights and --masks are of cells of the learned planner, and none is given: leave them out."
+            )
+        files = options.named_files(self.mode or (), "Modes", lambda path: path.stem)
+        built_specs = {
+            name: cell_spec for name, cell in built.items() if (cell_spec := sources.specs.get(str(cell.folder)))
+        }
+        to_locate = {
+            name: cell
+            for name, cell in built.items()
+            if name not in built_specs and (all_needed or self.root is not None or not needs_files(cell))
+        }
+        return built_specs | {
+            name: located(cell, root=self.root, files=files, maps=self.maps, planner=paths)
+            for name, cell in to_locate.items()
+        }
+
+
+@dataclass(frozen=True)
+class Charges(OptionGroup):
+    """The measured budgets that an analysis judges under."""
+
+    costs: options.CostFile = None
+    alpha: options.Alphas = None
+    budget: Annotated[
+        list[str] | None,
+        typer.Option("--budget", help="selection, latency, energy or money; measured budgets charge. Repeatable."),
+    ] = None
+    rails: options.Rails = None
+
+    @property
+    def own_costs(self) -> Costs | None:
+        """The costs in the file, if any."""
+        return None if self.costs is None else Costs.of(self.costs)
+
+    def settings(self, declared: Analysis) -> dict[str, Any]:
+        """The checked budgets; those of the analysis where none are named."""
+        allowed = KINDS if "selection" in declared.budgets else MEASURED
+        kinds = tuple(
+            dict.fromkeys(options.one_of(kind, allowed, "--budget") for kind in self.budget or declared.budgets)
+        )
+        if self.rails is not None and "energy" not in kinds:
+            raise InputError("--rails applies only to energy budgets; none was requested: give --budget energy too.")
+        return {
+            "kinds": kinds,
+            "alphas": tuple(Selection(alpha).alpha for alpha in self.alpha or LEVELS),
+            "rails": options.one_of(self.rails or RAILS[0], RAILS, "--rails"),
+        }
+
+
+@dataclass(frozen=True)
+class Shown(OptionGroup):
+    """The format of the rows, and the file they are written to; checked before any work."""
+
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help=f"{', '.join(FORMS)}. Default: by the name of --out, or text."),
+    ] = None
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write instead of printing.")] = None
+    json: options.Json = False
+
+    def __post_init__(self) -> None:
+        options.format_name(self.form, json=self.json, allowed=FORMS, usual="text")
+        if self.out is not None:
+            check_writable(self.out)
+
+    @property
+    def chosen(self) -> str:
+        """The format, by name or by the suffix of the file."""
+        usual = "json" if self.json else SUFFIXES.get("" if self.out is None else self.out.suffix, "text")
+        return self.form or usual
+
+    def write(self, declared: Analysis, rows: Sequence[Any], **settings: Any) -> None:
+        """Print or write the rows; CSV and JSON have every field unrounded."""
+        if self.chosen == "csv":
+            text = forms.records_csv([asdict(row) for row in rows])
+        elif self.chosen == "json":
+            text = as_json(_content(declared, rows))
+        else:
+            text = self._text(declared.report_tables(rows, summary_first=False, **settings))
+        if self.out is None:
+            typer.echo(text, nl=False)
+        else:
+            write_atomically(self.out, text)
+            typer.echo(f"Written to {self.out}")
+
+    def _text(self, tables: Sequence[Table]) -> str:
+        if self.chosen in ("markdown", "latex"):
+            text = forms.table_markdown if self.chosen == "markdown" else forms.table_latex
+            return "\n\n".join(map(text, tables)) + "\n"
+        if self.out is not None:
+            return render_tables(tables, width=ENDLESS)
+        return render_tables(tables, width=width(), color=colored())
+
+
+def _content(declared: Analysis, rows: Sequence[Any]) -> Any:
+    if declared.whole:
+        return asdict(rows[0])
+    records = [asdict(row) for row in rows]
+    if declared.over_cells is None:
+        return records
+    return {"rows": records, "over_cells": [asdict(row) for row in declared.over_cells(rows)]}
+
+
+def units_of(text: str) -> str | list[str]:
+    """Units by role or by name."""
+    return text if text in ROLES else options.unit_list(text, ROLES) or text
+
+
+def _recipes(names: Sequence[str]) -> Sequence[str]:
+    from deepval.allocators import recipe_named
+
+    for name in names:
+        recipe_named(name)
+    return names
+
+
+SETTINGS: dict[str, tuple[Any, Option]] = {
+    "units": (str, Option("Units to include: all, test, validation, train, fit, or a,b,c.", read=units_of)),
+    "alpha": (
+        float,
+        Option(
+            "Share of inputs that may be escalated.", limits=ALPHAS.limits, read=lambda alpha: Selection(alpha).alpha
+        ),
+    ),
+    "alphas": (list[float], ALPHAS),
+    "recipes": (list[str], Option("Allocator to fit, by recipe. Repeatable.", ("--allocator", "-a"), read=_recipes)),
+}
+"""Options of arguments that several analyses have, by the name of the argument."""
+FIGURE = Option("The figure to write (.pdf, .png).")
+PART_GROUPS: dict[str, tuple[str, type[OptionGroup]]] = {
+    "draws": ("drawn", DrawOptions),
+    "charges": ("charges", Charges),
+    "data": ("again", ReadAgain),
+}
+"""Argument and class of the option groups of parts."""
+
+
+def command(declared: Analysis) -> Callable[..., None]:
+    """The command of an analysis."""
+    parts = [PARTS[part] for part in declared.takes.values()]
+    groups = dict(PART_GROUPS[name] for part in parts for name in part.groups)
+    choices = {name: item for part in parts for name, item in part.options.items()}
+    own = {name: _setting(declared, name) for name in declared.settings if name not in SUPPLIED}
+    if {"draws", "seed"} <= declared.parameters.keys():
+        groups["drawn"] = DrawOptions
+    if "map_fits" in declared.parameters:
+        groups["workers"] = Workers
+    saved = next((part.saved for part in parts if part.saved), None)
+    parameters = [_parameter("sources", _cells(saved))]
+    parameters += [_option(name, item.kind, item.option, item.default) for name, item in choices.items()]
+    parameters += [_option(f"own_{name}", *item, declared.settings[name]) for name, item in own.items()]
+    parameters += [_parameter(name, kind) for name, kind in groups.items()]
+    if declared.figure is not None:
+        parameters.append(_option("figure", Path | None, FIGURE, None))
+    parameters.append(_parameter("output", Shown))
+
+    def run(**values: Any) -> None:
+        options = {name: item.option for name, item in choices.items()}
+        options |= {f"own_{name}": option for name, (_, option) in own.items()}
+        _run(declared, {name: _value(options.get(name), value) for name, value in values.items()})
+
+    run.__doc__ = (
+        f"{declared.shows}.\n\n{declared.details}\n\nExample: deepval analyse {declared.name} {declared.example}"
+    )
+    vars(run)["__signature__"] = inspect.Signature(parameters)
+    return run
+
+
+SUPPLIED = frozenset({"draws", "seed", "budgets", "kinds"})
+"""Arguments of `rows` that option groups supply."""
+
+
+def _setting(declared: Analysis, name: str) -> tuple[Any, Option]:
+    if name in declared.declared:
+        kind, option = declared.declared[name]
+        if get_origin(kind) is not None:  # several words, such as Sequence[str] or Mapping | None
+            kind = list[str] if declared.settings[name] is not None else list[str] | None
+        return kind, option
+    if name not in SETTINGS:
+        raise TypeError(f"Analysis {declared.name}: the argument {name!r} of rows(...) must be declared by an Option.")
+    return SETTINGS[name]
+
+
+def _parameter(name: str, annotation: Any, **default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, **default)
+
+
+def _option(name: str, kind: Any, option: Option, default: Any) -> inspect.Parameter:
+    flags = option.flags or (f"--{name.removeprefix('own_')}",)
+    callback = None if option.limits is None else limits(*option.limits)
+    usual = list(default) if isinstance(default, tuple) else default
+    return _parameter(name, Annotated[kind, typer.Option(*flags, help=option.help, callback=callback)], default=usual)
+
+
+def _cells(text: str | None) -> type[Cells]:
+    """The cells' argument, with this help."""
+    if text is None:
+        return Cells
+    argument = ("cells", Annotated[list[Path], typer.Argument(help=text)])
+    return make_dataclass("Cells", [argument], bases=(Cells,), frozen=True)
+
+
+def _run(declared: Analysis, values: dict[str, Any]) -> None:
+    output: Shown = values["output"]
+    if declared.whole and output.chosen == "csv":
+        raise InputError("CSV holds one table and this analysis has several: give --format json or markdown.")
+    figure: Path | None = values.get("figure")
+    if figure is not None:
+        check_writable(figure)
+    choices = _choices(declared, values)
+    supplied = {"draws": choices.draws, "seed": choices.seed} if "drawn" in values else {}
+    if "charges" in values:
+        supplied |= {"budgets": choices.measured(), "kinds": choices.kinds}
+    settings = {name.removeprefix("own_"): value for name, value in values.items() if name.startswith("own_")}
+    settings |= {name: value for name, value in supplied.items() if name in declared.parameters}
+    rows = _rows(declared, choices, settings, values)
+    if declared.empty is not None and not rows:
+        raise InputError(declared.empty)
+    if figure is not None:
+        from deepval.report.figures import write_figure
+
+        assert declared.figure is not None
+        draw = declared.figure
+        write_figure(figure, lambda: draw(rows[0] if declared.whole else rows))
+    output.write(declared, rows, **settings)
+
+
+def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
+    """The options of a command that its parts are made with."""
+    own = {item.name for item in fields(Choices)}
+    drawn, charges = values.get("drawn"), values.get("charges")
+    chosen = {} if drawn is None else drawn.settings
+    chosen |= {} if charges is None else charges.settings(declared)
+    chosen |= {name: value for name, value in values.items() if name in own and value is not None}
+    recipes = values.get("allocators") or declared.recipes
+    return Choices(command=f"analyse {declared.name}", labels=dict.fromkeys(recipes, declared.labels), **chosen)
+
+
+def _rows(declared: Analysis, choices: Choices, settings: dict[str, Any], values: dict[str, Any]) -> list[Any]:
+    sources: Cells = values["sources"]
+    costs = values["charges"].own_costs if "charges" in values else None
+    saved: dict[str, Result] = {}
+    if any(PARTS[part].saved for part in declared.takes.values()):
+        saved, built = sources.results_and_cells()
+    else:
+        built = sources.by_path() if declared.names == "path" else sources.named()
+    specs = {}
+    if "again" in values:
+        needed = declared.parameters["located"].default is inspect.Parameter.empty
+        specs = values["again"].located(sources, built, all_needed=needed)
+    seeds = shared_seeds(built, choices.seed)
+    cells = [
+        CellAtHand(name, "", cell.folder, specs.get(name), None, costs, seed=seeds[name], built=cell, choices=choices)
+        for name, cell in built.items()
+    ]
+    workers: Workers | None = values.get("workers")
+    with nullcontext() if workers is None else workers.start() as engine:
+        passed = {} if engine is None else {"map_fits": engine.map}
+        return rows_of(
+            declared, cells, settings, command=f"analyse {declared.name}", saved=saved, watch=watch, **passed
+        )
+
+
+def _value(option: Option | None, value: Any) -> Any:
+    return value if option is None or option.read is None or value is None else option.read(value)
+
+
+COMMANDS = {
+    heading: {name: "analyse" for name in names if name not in REPORT_ONLY} for heading, names in GROUPS.items()
+}
+"""The module of each command, by heading of the help."""
+analyse = typer.Typer(cls=lazy_group(COMMANDS), no_args_is_help=True, **LOOK)
+
+
+def __getattr__(name: str) -> Callable[..., None]:
+    """The command of an analysis, by name."""
+    declared = name.replace("_", "-")
+    if declared not in ANALYSES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return command(analysis(declared))
+
+
+@analyse.callback()
+def _analyse() -> None:
+    """Run an analysis of the paper on built cells.
+
+    Example: deepval analyse seeds cells/braking-monocular -a router-mlp-value -a gate-gbm
+    On a whole track: deepval analyse signs kitti-public --data data --work work
+    """

@@ -1,0 +1,487 @@
+"""A cell -> the parts of it that analyses take: scores, results free and charged, costs; one table for all runs.
+
+`deepval analyse` makes parts from the scores in the folder of a cell and from its options. `deepval reproduce` makes
+them from all allocators, fitted here, and stores them: a stored part depends on the files of the cell, on its own
+settings and on the code that makes it.
+"""
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from deepval.allocators import RECIPES, recipe_named
+from deepval.allocators.allocator import SIGNALS
+from deepval.cells import fitting
+from deepval.cells.fitting import Scored
+from deepval.cells.folder import BuiltCell
+from deepval.cells.judgement import EvaluationData, case_of, judge
+from deepval.cells.spec import CellSpec
+from deepval.errors import InputError, InputWarning
+from deepval.judging.allowances import LEVELS, RAILS, Accounting, Budget, Measured, Selection, conventions, measured
+from deepval.paper.analyses.contrasts import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, scored_on_labels
+from deepval.paper.analyses.selection_regret import FREE
+from deepval.paper.analyses.skipping import skippers
+from deepval.paper.analyses.streams import control_scores
+from deepval.paper.analysis import ALPHAS, Option, Part, PartOption
+from deepval.paper.stored_files import stored_result, stored_rows_cell, stored_scores, storing_fits
+from deepval.progress import Watch, unwatched
+from deepval.results import MEASURED, Result
+from deepval.tables.costs import CONVENTIONS, Convention, Costs, read_costs
+from deepval.tables.scores import Scores, align
+
+BOARD = "jetson-agx-xavier"
+BOARD_MODES = ("yolov8s-320", "yolov8s-640")
+"""Modes whose costs the cheap and the full mode of a cell without costs have: public detectors have no costs."""
+RELABELLED: dict[str, tuple[Label, ...]] = {
+    "gate-ridge": (VALUE, *GAINS),
+    "gate-gbm": (VALUE, *GAINS),
+    "router-gbm-value": (VALUE, RANK, SIGNED_CDF, *PUBLISHED),
+    "router-gbm-binary": (VALUE, *PUBLISHED),
+}
+"""Recipes that a reproduction fits on other labels; networks take ten times as long and are left to the commands."""
+Role = Literal["fit", "train"]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What parts are made with: the options of a command. The defaults are those of a reproduction.
+
+    Attributes:
+        command: Name of the command, for ledgers; None for a reproduction.
+        kinds: Kinds of budgets: selection, latency, energy, money.
+        alphas: Shares of inputs that may be escalated.
+        rails: Energy convention.
+        draws: Number of draws.
+        seed: Seed of the draws, and of control scores.
+        allocators: Signals and recipes by name; None for all that make sense on a cell and have a cost.
+        ranked: Recipes that a command fits to rank them among the signals.
+        labels: Labels to fit each recipe on.
+        controls: Number of random scores to judge beside the allocators.
+        stored_scores: Whether a command includes the scores in the folders of cells.
+        diagnosed: Whether diagnostics are judged.
+    """
+
+    command: str | None = None
+    kinds: tuple[str, ...] = ("latency",)
+    alphas: Sequence[float] = LEVELS
+    rails: Convention = RAILS[0]
+    draws: int | Literal["exact"] = 1000
+    seed: int = 0
+    allocators: Sequence[str] | None = None
+    ranked: Sequence[str] = ()
+    labels: Mapping[str, Sequence[Label]] = field(default_factory=lambda: RELABELLED)
+    controls: int = 0
+    stored_scores: bool = False
+    diagnosed: bool = True
+
+    @property
+    def conventions(self) -> tuple[Convention, ...]:
+        """The costs that the measured budgets count."""
+        units = conventions(self.rails)
+        return tuple(units[kind] for kind in self.kinds if kind in units)
+
+    def measured(self, accounting: Accounting = "cascade") -> list[Measured]:
+        """The latency, energy and money budgets."""
+        kinds = [kind for kind in self.kinds if kind in MEASURED]
+        return [measured(kind, a, accounting=accounting, rails=self.rails) for kind in kinds for a in self.alphas]
+
+
+@dataclass(frozen=True)
+class CellAtHand:
+    """A cell of a run, and the parts of it.
+
+    Attributes:
+        label: Name of the cell in tables.
+        collection: Name of the cells of its data set and units in a report.
+        folder: Folder of the cell.
+        spec: Its specification with the data at hand; None where their folder is unknown.
+        work: Folder in which parts are stored; None stores nothing.
+        costs: Costs that are used instead of the cell's own, or the name of costs that are used where it has none.
+        recipes: Recipes that a reproduction fits; None for all that make sense on the cell.
+        seed: Seed of its draws.
+        built: The cell, where it has been read.
+        choices: What its parts are made with.
+    """
+
+    label: str
+    collection: str
+    folder: Path
+    spec: CellSpec | None
+    work: Path | None
+    costs: str | Costs | None = BOARD
+    recipes: tuple[str, ...] | None = None
+    seed: int = 0
+    built: BuiltCell | None = field(default=None, repr=False, compare=False)
+    choices: Choices = field(default_factory=Choices)
+    _made: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Parts are stored in files; another process reads them there.
+        return {name: value for name, value in vars(self).items() if name not in ("_made", "cell")} | {"_made": {}}
+
+    @cached_property
+    def cell(self) -> BuiltCell:
+        """The cell."""
+        if self.built is not None:
+            return self.built
+        assert self.work is not None
+        return stored_rows_cell(self.folder, self.work)
+
+    @property
+    def reproduces(self) -> bool:
+        """Whether the cell is one of a reproduction, not of a command."""
+        return self.choices.command is None
+
+    def part(self, name: str, *, watch: Watch = unwatched) -> Any:
+        """One of PARTS, made where it is not stored; None where it makes no sense here."""
+        if name not in self._made:
+            with self.storing_fits():
+                self._made[name] = PARTS[name].make(self, watch)
+        return self._made[name]
+
+    def storing_fits(self) -> AbstractContextManager[None]:
+        """While active, every fit on any cell is stored in the work folder, and read where it is stored."""
+        return nullcontext() if self.work is None else storing_fits(self.work)
+
+    def scores(
+        self, kind: str, settings: Mapping[str, Any], make: Callable[[], dict[str, Scored]]
+    ) -> dict[str, Scored]:
+        """Scores, stored where there is a work folder."""
+        return make() if self.work is None else stored_scores(self.cell, self.work, kind, settings, make)
+
+    def judgement(
+        self,
+        kind: str,
+        scores: Callable[[], Mapping[str, Scores | Scored]],
+        budgets: Sequence[Budget] | None = None,
+        *,
+        settings: Mapping[str, Any],
+        **judging: Any,
+    ) -> Result:
+        """The judgement of scores on the test units, stored where there is a work folder."""
+        command = self.choices.command or f"reproduce {kind}"
+        options = {"case": self.cell, "command": command, "draws": self.choices.draws, "seed": self.seed} | judging
+
+        def make() -> Result:
+            return judge(scores=scores(), budgets=budgets, **options)
+
+        if self.work is None:
+            return make()
+        return stored_result(self.cell, self.work, kind, {"alphas": LEVELS, **settings}, make)
+
+
+def costs_of(at: CellAtHand) -> Costs | None:
+    """The costs that the caller names; the cell's own; or those of the board, under the names of the cell's modes."""
+    if isinstance(at.costs, Costs):
+        return at.costs
+    if at.cell.table.costs is not None or at.costs is None:
+        return at.cell.table.costs
+    profile, modes = read_costs(at.costs), at.cell.table.modes
+    if all(mode in profile.modes for mode in modes):
+        return profile
+    return profile.with_modes(dict(zip((modes[0], modes[-1]), BOARD_MODES, strict=True)))
+
+
+def _needed_costs(at: CellAtHand) -> Costs:
+    costs = costs_of(at)
+    if costs is None:
+        raise InputError(f"{at.label}: a measured budget needs costs, and the cell has none: give --costs.")
+    return costs
+
+
+def _recipes(at: CellAtHand) -> tuple[str, ...]:
+    """The recipes that a reproduction fits on a cell."""
+    if at.cell.split.too_few is not None:
+        return ()
+    available = fitting.recipes_for(at.cell)
+    return available if at.recipes is None else tuple(name for name in available if name in at.recipes)
+
+
+def _recipes_with_latency(at: CellAtHand) -> tuple[str, ...]:
+    costs = _needed_costs(at).allocators
+    return tuple(recipe for recipe in _recipes(at) if "ms" in costs.get(recipe, {}))
+
+
+def _scores(at: CellAtHand, role: Role) -> dict[str, Scored]:
+    if not at.reproduces:
+        signals = [name for name in FREE if name in SIGNALS]
+        return fitting.scored_by_all(at.cell, at.choices.ranked, signals=signals, units=role, lenient=True)
+    recipes = _recipes(at) if role == "fit" else _recipes_with_latency(at)
+    settings = {"recipes": recipes, "units": role}
+    return at.scores("scores", settings, lambda: fitting.scored_by_all(at.cell, recipes, units=role))
+
+
+def _diagnostics(at: CellAtHand, _watch: Watch) -> dict[str, Scored]:
+    return at.scores("diagnostics", {}, lambda: fitting.diagnosed(at.cell))
+
+
+def _aligned(at: CellAtHand, _watch: Watch) -> list[Scores] | None:
+    if at.reproduces:
+        return [item.over(at.cell.table) for item in at.part("scores").values() if len(item.input) == item.inputs]
+    case = EvaluationData(at.folder, at.cell.table, at.cell)
+    return list(case.scores({}).values()) if at.choices.stored_scores else None
+
+
+def _results(at: CellAtHand, _watch: Watch) -> Result:
+    if at.reproduces:
+        return at.judgement("free", lambda: at.part("scores"), settings={"recipes": _recipes(at)})
+    case = case_of(at.cell)
+    scores = case.scores({})
+    budgets = [
+        Selection(a) if kind == "selection" else measured(kind, a, rails=RAILS[0])
+        for kind in case.kinds(scores, RAILS[0])
+        for a in LEVELS
+    ]
+    return at.judgement(
+        "free",
+        lambda: scores,
+        budgets,
+        settings={},
+        case=case,
+        units=case.units(None, usual="test"),
+        missing_costs=case.missing_costs(scores, budgets),
+    )
+
+
+def _diagnosed(at: CellAtHand, _watch: Watch) -> Result | None:
+    if not at.choices.diagnosed:
+        return None
+    # A command notes its look at the test units when it judges the scores beside these.
+    ledger = {} if at.reproduces else {"command": None}
+    return at.judgement("diagnosed", lambda: at.part("diagnostics"), settings={}, **ledger)
+
+
+def _knowing(at: CellAtHand, _watch: Watch) -> set[str]:
+    scores = {} if at.reproduces else case_of(at.cell).scores({})
+    return {item.name for item in scores.values() if item.kind == "diagnostic"}
+
+
+def _charge(at: CellAtHand, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """The scores with a cost, batched serving as an allocator of its own; a warning names the others."""
+    units = at.choices.conventions
+    if not units:
+        return dict(scores)
+    costs = _needed_costs(at)
+    priced = {
+        allocator: item
+        for allocator, item in fitting.with_batched(scores, costs).items()
+        if item.kind == "deployable" and all(unit in costs.allocators.get(allocator, {}) for unit in units)
+    }
+    omitted = [allocator for allocator in scores if allocator not in priced]
+    if not priced and not at.reproduces:
+        raise InputError(
+            f"{at.label}: an allocator is charged its {' and '.join(units)}, and the costs have none of "
+            f"{', '.join(omitted) or 'any'}: give --costs that do."
+        )
+    if omitted:
+        pronoun = "it" if len(omitted) == 1 else "them"
+        message = f"{at.label}: {', '.join(omitted)} left out, for the costs do not charge {pronoun}."
+        warnings.warn(InputWarning(message), stacklevel=2)
+    return priced
+
+
+def _priced(at: CellAtHand, _watch: Watch) -> dict[str, Any]:
+    if not at.reproduces:
+        return _charge(at, case_of(at.cell).scores({}))
+    return {name: item for name, item in _charge(at, at.part("scores")).items() if len(item.input)}
+
+
+def _judge_charged(
+    at: CellAtHand,
+    kind: str,
+    scores: Callable[[], Mapping[str, Any]],
+    accountings: Iterable[Accounting] = ("cascade",),
+    *,
+    free: bool = True,
+    settings: Mapping[str, Any],
+    **judging: Any,
+) -> Result:
+    """The judgement of scores under the budgets of the choices: selection, and measured ones with costs charged."""
+    budgets: list[Budget] = [Selection(a) for a in at.choices.alphas] if free else []
+    budgets += [budget for accounting in accountings for budget in at.choices.measured(accounting)]
+    controls = control_scores(len(at.cell.listed), at.choices.controls, seed=at.choices.seed)
+
+    def every() -> dict[str, Any]:
+        return {**scores(), **{name: align(at.cell.listed, name, item) for name, item in controls.items()}}
+
+    costs = None
+    if at.choices.conventions:
+        costs, nothing = _needed_costs(at), dict.fromkeys(CONVENTIONS, 0.0)
+        free_controls = dict.fromkeys(controls, nothing)  # they are never deployed
+        costs = replace(costs, allocators={**costs.allocators, **free_controls})
+        settings = {**settings, "costs": costs.to_dict()}
+    return at.judgement(kind, every, budgets, settings=settings, case=case_of(at.cell, costs), **judging)
+
+
+def _charged(at: CellAtHand, watch: Watch) -> Result:
+    settings = {"recipes": _recipes(at), "budgets": "free and charged"} if at.reproduces else {}
+    return _judge_charged(at, "charged", lambda: at.part("priced"), settings=settings, watch=watch)
+
+
+def _skipping(at: CellAtHand, watch: Watch) -> Result | None:
+    """The result under both accountings; a reproduction judges only allocators that need no cheap pass."""
+    scores = {name: item for name, item in at.part("priced").items() if not at.reproduces or name in skippers()}
+    if not scores:
+        return None
+    return _judge_charged(
+        at,
+        "skipping",
+        lambda: scores,
+        ("cascade", "skipping"),
+        free=not at.reproduces,
+        settings={"allocators": list(scores)},
+        watch=watch,
+    )
+
+
+def _causal(at: CellAtHand, watch: Watch) -> Result | None:
+    """The result of allocators fitted on training units, under policies calibrated on validation units."""
+    calibration = list(at.cell.split.validation)
+    if not at.reproduces:
+        return _judge_charged(
+            at, "causal", lambda: _train_scores(at, watch), settings={}, calibration=calibration, watch=watch
+        )
+    if not calibration:
+        return None
+    return _judge_charged(
+        at,
+        "causal",
+        lambda: fitting.priced(at.part("train_scores"), costs_of(at)),
+        settings={"recipes": _recipes_with_latency(at)},
+        calibration=calibration,
+    )
+
+
+def _train_scores(at: CellAtHand, watch: Watch) -> dict[str, Scored]:
+    """Scores by the chosen signals, and by the chosen recipes with a cost fitted on the training units."""
+    names = at.choices.allocators
+    recipes = [name for name in fitting.recipes_for(at.cell) if names is None or name in names]
+    if at.choices.conventions and names is None:
+        costs = _needed_costs(at).allocators
+        recipes = [recipe for recipe in recipes if recipe in costs or f"{recipe}-batched" in costs]
+    signals = [name for name in SIGNALS if names is None or name in names]
+    scored = fitting.scored_by_all(at.cell, recipes, signals=signals, units="train", watch=watch)
+    return _charge(at, {allocator: item for allocator, item in scored.items() if len(item.input)})
+
+
+def _relabelled(at: CellAtHand, watch: Watch) -> Result | None:
+    labels = at.choices.labels
+    if not at.reproduces:
+        budgets = [Selection(alpha) for alpha in at.choices.alphas]
+        scores = scored_on_labels(at.cell, labels, watch=watch)
+        return at.judgement("relabelled", lambda: scores, budgets, settings={}, missing="worst")
+    labels = {
+        recipe: [label for label in of_recipe if label.lacking(at.cell) is None]
+        for recipe, of_recipe in labels.items()
+        if recipe in _recipes(at)
+    }
+    targets = {
+        recipe: {label.name: label.target(recipe_named(recipe)) for label in of_recipe}
+        for recipe, of_recipe in labels.items()
+    }
+    if not any(targets.values()):
+        return None
+    return at.judgement("relabelled", lambda: scored_on_labels(at.cell, labels), settings={"recipes": targets})
+
+
+def _check_recipes(names: Sequence[str]) -> Sequence[str]:
+    for name in names:
+        recipe_named(name)
+    return names
+
+
+def _check_allocators(names: Sequence[str]) -> Sequence[str]:
+    unknown = next((name for name in names if name not in (*SIGNALS, *RECIPES)), None)
+    if unknown is not None:
+        allowed = ", ".join((*SIGNALS, *RECIPES))
+        raise InputError(f"An allocator must be one of {allowed}; found {unknown!r}.")
+    return names
+
+
+ALLOCATORS = ("--allocator", "-a")
+FITTED = PartOption(
+    list[str] | None,
+    Option("Signal or recipe to judge. Repeatable. Default: all with a cost.", ALLOCATORS, read=_check_allocators),
+)
+RANKED = PartOption(
+    list[str] | None,
+    Option("Recipe to fit and rank among the signals. Repeatable. Default: none.", ALLOCATORS, read=_check_recipes),
+)
+TAUGHT = PartOption(
+    list[str] | None,
+    Option("Recipe to fit on every label. Repeatable. Default: the paper's.", ALLOCATORS, read=_check_recipes),
+)
+CONTROLS = PartOption(
+    int, Option("Random scores to judge beside the allocators.", ("--controls",), limits=(0, 1_000)), 3
+)
+STORED = PartOption(bool, Option("Include the scores stored with each cell.", ("--scores",)), default=False)
+DIAGNOSTICS = PartOption(
+    bool, Option("Judge the diagnostics of cells too, apart.", ("--diagnostics/--no-diagnostics",)), default=True
+)
+
+JUDGED = (
+    "Results (.json) that `deepval evaluate` saved, or cells: these are judged on their test units by their scores."
+)
+CALIBRATED = (
+    "Cells: allocators are fitted on their training units, policies calibrated on their validation units, and both "
+    "judged on their test units. Or results (.json) that `deepval evaluate --calibrate` saved."
+)
+LABELLED = (
+    "Cells: recipes are fitted on their training and validation units and judged on their test units. Or results "
+    "(.json) whose allocators are named 'RECIPE on LABEL'."
+)
+
+
+_CHARGES = ("charges", "draws")
+PARTS: dict[str, Part] = {
+    "cells": Part("the cell", lambda at, _: at.cell, ready=True),
+    "located": Part("its specification with the data at hand", lambda at, _: at.spec, ("data",), ready=True),
+    "costs": Part(
+        "costs of modes and allocators", lambda at, _: costs_of(at), ("charges",), ready=True, has_costs=True
+    ),
+    "aligned": Part("scores that cover every input, aligned with the table", _aligned, (), {"stored_scores": STORED}),
+    "scores": Part(
+        "scores of all inputs by signals and by allocators fitted on the fit units",
+        lambda at, _: _scores(at, "fit"), (), {"ranked": RANKED}, verb="scoring",
+    ),
+    "train_scores": Part(
+        "scores of all inputs by signals and by allocators fitted on the training units",
+        lambda at, _: _scores(at, "train"), (), {"ranked": RANKED}, verb="scoring", turn=1, has_costs=True,
+    ),
+    "diagnostics": Part("scores of all inputs by diagnostics", _diagnostics, verb="diagnostics"),
+    "results": Part("the judgement of scores, allocators free", _results, ("draws",), saved=JUDGED, verb="judging"),
+    "free": Part("the same in a reproduction; nothing for a command", lambda *_: None, reproduced_as="results"),
+    "diagnosed": Part(
+        "the judgement of diagnostics", _diagnosed, ("draws",), {"diagnosed": DIAGNOSTICS}, verb="diagnostics"
+    ),
+    "knowing": Part(
+        "names of diagnostics among the scores", _knowing, ready=True, joined=lambda parts: set().union(*parts.values())
+    ),
+    "priced": Part("scores whose cost is in the costs", _priced, ("charges",), has_costs=True),
+    "charged": Part(
+        "the judgement of scores, allocators free and charged",
+        _charged, _CHARGES, saved=JUDGED, verb="judging", has_costs=True,
+    ),
+    "skipping": Part(
+        "the judgement of scores charged with and without the cheap pass",
+        _skipping, _CHARGES, saved=JUDGED, verb="judging", has_costs=True,
+    ),
+    "causal": Part(
+        "the judgement of charged allocators under causal policies",
+        _causal, _CHARGES, {"allocators": FITTED}, saved=CALIBRATED, verb="judging", turn=1, has_costs=True,
+    ),
+    "streamed": Part(
+        "the same with control scores", _causal, _CHARGES, {"allocators": FITTED, "controls": CONTROLS},
+        saved=CALIBRATED, verb="judging", reproduced_as="causal",
+    ),
+    "relabelled": Part(
+        "the judgement of recipes fitted on several labels",
+        _relabelled, ("draws",), {"allocators": TAUGHT, "alphas": PartOption(list[float], ALPHAS, LEVELS)},
+        saved=LABELLED, turn=2,
+    ),
+}  # fmt: skip
+"""The parts that analyses may take of a cell, by name."""

@@ -1,0 +1,216 @@
+"""Rows of analyses, fits, scores, results and feature rows of cells <-> files in the work folder of a reproduction.
+
+What is stored of a cell depends on its files, on settings and on the code that makes it.
+"""
+
+import io
+import json
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from deepval.allocators import read_allocator
+from deepval.allocators.allocator import FittedAllocator, Recipe, Training
+from deepval.allocators.feature_sets import FEATURE_SETS
+from deepval.arrays import Float
+from deepval.cells.fitting import Scored, fits_kept_by
+from deepval.cells.folder import BuiltCell, read_cell
+from deepval.features import Sight
+from deepval.features.glances import Row
+from deepval.files import reading
+from deepval.files.canonical import json_canonical, json_content, plain, sha256
+from deepval.files.writing import npz_arrays
+from deepval.protocol.store import code_digest, store_result
+from deepval.results import Record, Result
+from deepval.results.result import samples_path
+
+CODE = "deepval.cells.fitting"
+MODEL, ROWS, SCORES = "model.json", "rows.npz", "scores.npz"
+Keeper = Callable[[str], Mapping[str, Float[np.ndarray, "time column"]]]
+"""Returns the feature rows of a feature set by unit: stored rows, or rows computed now."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredSight(Sight):
+    """A sight whose feature rows are read from a store."""
+
+    keeper: Keeper = field(kw_only=True)
+
+    def rows(self, row: Row, columns: int) -> Float[np.ndarray, "time column"]:
+        """The stored rows; rows of no feature set are computed."""
+        front = next((entry.name for entry in FEATURE_SETS.values() if entry.row == row), None)
+        if front is None or row in self._rows:
+            return super().rows(row, columns)
+        self._rows[row] = self.keeper(front)[self.view.scene.unit]
+        return self._rows[row]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRowsCell(BuiltCell):
+    """A cell whose feature rows are stored in a work folder, under the hash of its view."""
+
+    work: Path = field(kw_only=True)
+
+    @cached_property
+    def sights(self) -> tuple[Sight, ...]:
+        """What the frames of each unit show; feature rows are read or computed on demand."""
+        plain = tuple(Sight(view) for view in self.views)
+        by_feature_set: dict[str, Mapping[str, np.ndarray]] = {}
+
+        def keeper(front: str) -> Mapping[str, np.ndarray]:
+            if front not in by_feature_set:
+                by_feature_set[front] = self._rows(front, plain)
+            return by_feature_set[front]
+
+        return tuple(StoredSight(sight.view, sight.images, keeper=keeper) for sight in plain)
+
+    def _rows(self, front: str, sights: tuple[Sight, ...]) -> dict[str, np.ndarray]:
+        view = {name: digest for name, digest in self.manifest.files.items() if name.startswith("view/")}
+        rests_on = {"view": view, "front": front, "code": code_digest("deepval.allocators.feature_sets", __name__)}
+
+        def make() -> dict[str, bytes]:
+            file = io.BytesIO()
+            np.savez(file, *(FEATURE_SETS[front].rows(sight) for sight in sights))
+            return {ROWS: file.getvalue()}
+
+        folder = store_result(self.work / "kept", "rows", rests_on, make)
+        arrays = npz_arrays(reading.content(folder / ROWS))
+        by_unit = {sight.view.scene.unit: rows for sight, rows in zip(sights, arrays.values(), strict=True)}
+        for rows in by_unit.values():
+            rows.setflags(write=False)
+        return by_unit
+
+
+def stored_rows_cell(folder: Path, work: Path) -> StoredRowsCell:
+    """The cell in a folder, with its feature rows stored in a work folder."""
+    cell = read_cell(folder)
+    return StoredRowsCell(cell.manifest, cell.digest, work=work)
+
+
+def rows_to_bytes(rows: Sequence[Any]) -> bytes:
+    """Rows, all of one class, as the content of a file."""
+    kind = f"{type(rows[0]).__module__}:{type(rows[0]).__qualname__}" if rows else None
+    return json.dumps({"kind": kind, "rows": [plain(row) for row in rows]}, allow_nan=False).encode()
+
+
+def rows_from_bytes(data: bytes) -> list[Any]:
+    """The rows in a file."""
+    content = json_content(data, "stored rows")
+    if content["kind"] is None:
+        return []
+    module, _, name = content["kind"].partition(":")
+    if not module.startswith("deepval."):
+        raise ValueError(f"rows must be of deepval; found {module}")
+    kind = getattr(import_module(module), name)
+    return [_typed(kind, row) for row in content["rows"]]
+
+
+def _typed(form: Any, content: Any) -> Any:
+    origin, parts = get_origin(form), get_args(form)
+    if origin in (Union, types.UnionType):
+        forms = [part for part in parts if part is not types.NoneType]
+        return None if content is None else _typed(forms[0], content) if len(forms) == 1 else content
+    if isinstance(form, type) and issubclass(form, Record):
+        return form.of_columns({name: _typed(of.form, content[name]) for name, of in form.columns().items()})
+    if isinstance(form, type) and is_dataclass(form):
+        forms = get_type_hints(form)
+        return form(**{item.name: _typed(forms[item.name], content[item.name]) for item in fields(form) if item.init})
+    if origin is tuple:
+        forms = [parts[0]] * len(content) if parts[-1] is Ellipsis else parts
+        return tuple(_typed(part, item) for part, item in zip(forms, content, strict=True))
+    if origin is frozenset:
+        return frozenset(content)
+    if origin in (list, Sequence):
+        return [_typed(parts[0], item) for item in content]
+    if origin in (dict, Mapping):
+        return {key: _typed(parts[1], item) for key, item in content.items()}
+    return content
+
+
+def scores_to_bytes(scored: Mapping[str, Scored]) -> bytes:
+    """Scores by name as the content of a file."""
+    about = [
+        {"name": s.name, "kind": s.kind, "modes": list(s.modes), "inputs": s.inputs, "reason": s.reason}
+        for s in scored.values()
+    ]
+    arrays: dict[str, Any] = {f"input{i}": s.input for i, s in enumerate(scored.values())}
+    arrays |= {f"score{i}": s.score for i, s in enumerate(scored.values())}
+    file = io.BytesIO()
+    np.savez(file, about=np.array(json_canonical({"names": list(scored), "about": about})), **arrays)
+    return file.getvalue()
+
+
+def scores_from_bytes(data: bytes) -> dict[str, Scored]:
+    """The scores in a file, by name."""
+    arrays = npz_arrays(data)
+    content = json_content(str(arrays["about"]).encode(), "stored scores")
+    return {
+        name: Scored(
+            about["name"], about["kind"], arrays[f"input{i}"], arrays[f"score{i}"], tuple(about["modes"]),
+            about["inputs"], about["reason"],
+        )
+        for i, (name, about) in enumerate(zip(content["names"], content["about"], strict=True))
+    }  # fmt: skip
+
+
+def identity(cell: BuiltCell) -> dict[str, Any]:
+    """The id of a cell and the hash of its files, for keys."""
+    return {"id": cell.id, "files": cell.digest}
+
+
+@contextmanager
+def storing_fits(work: Path) -> Iterator[None]:
+    """While active, every fit on any cell is stored in a work folder, and read where it is stored."""
+
+    def keeper(
+        cell: BuiltCell, recipe: Recipe, training: Training, fit: Callable[[], FittedAllocator]
+    ) -> FittedAllocator:
+        rests_on = {
+            "cell": identity(cell),
+            "code": code_digest(CODE),
+            "recipe": repr(recipe),
+            "training": plain(asdict(training)),
+        }
+        folder = store_result(work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()})
+        return read_allocator(folder / MODEL)
+
+    with fits_kept_by(keeper):
+        yield
+
+
+def stored_scores(
+    cell: BuiltCell, work: Path, kind: str, settings: Mapping[str, Any], make: Callable[[], Mapping[str, Scored]]
+) -> dict[str, Scored]:
+    """Scores of a cell, made where they are not stored."""
+    folder = _stored(cell, work, kind, settings, lambda: {SCORES: scores_to_bytes(make())})
+    return scores_from_bytes(reading.content(folder / SCORES))
+
+
+def stored_result(
+    cell: BuiltCell, work: Path, kind: str, settings: Mapping[str, Any], make: Callable[[], Result]
+) -> Result:
+    """A result on a cell with its samples, made where it is not stored."""
+
+    def files() -> dict[str, bytes]:
+        result = make()
+        text = result.to_json().encode()
+        samples = result.samples
+        own = {} if samples is None else {samples_path(f"{kind}.json").name: samples.to_bytes(sha256(text))}
+        return {f"{kind}.json": text} | own
+
+    folder = _stored(cell, work, "results", {"kind": kind, **settings}, files)
+    return Result.load(folder / f"{kind}.json")
+
+
+def _stored(
+    cell: BuiltCell, work: Path, kind: str, settings: Mapping[str, Any], make: Callable[[], Mapping[str, bytes]]
+) -> Path:
+    rests_on = {"cell": identity(cell), "code": code_digest(CODE), "settings": dict(settings)}
+    return store_result(work / "kept", kind, rests_on, make)
