@@ -55,18 +55,18 @@ def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[A
     allowed = headline(allowances)
     values = table.decision_values
 
-    def per_unit(weights: Float[np.ndarray, "input"]) -> Num[np.ndarray, "unit"]:
-        some = np.flatnonzero(weights)
-        return np.bincount(table.unit[some], weights=weights[some], minlength=number)
-
-    parts = {}
+    gains = {}
     for item in scores:
         if item.name in allowed.unpriced:
             continue
         cost = allowed.cost_of(item.name)
         if not item.modes and allowed.feasible(cost):
-            parts[item.name] = per_unit(selections.weights(table, item, allowed, cost) * values)
-    return unit_rows(resamples, allowed, per_unit(selections.best_weights(table, allowed) * values), parts)
+            gains[item.name] = selections.weights(table, item, allowed, cost) * values
+    parts = []
+    for gain in (selections.best_weights(table, allowed) * values, *gains.values()):
+        some = np.flatnonzero(gain)
+        parts.append(np.bincount(table.unit[some], weights=gain[some], minlength=number))
+    return unit_rows(resamples, allowed, parts[0], dict(zip(gains, parts[1:], strict=True)))
 
 
 def unit_rows(

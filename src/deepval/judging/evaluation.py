@@ -114,7 +114,7 @@ def evaluate(
         )
     whole = table if isinstance(table, ValueTable) else read_values(table, modes=modes)
     whole = whole if modes is None else whole.with_modes(modes)
-    whole, parts = _reweigh(whole, terms, weights)
+    whole, parts = (whole, None) if terms is None and weights is None else _reweigh(whole, terms, weights)
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
     judged_scores = [on_part(judged_on, item, whole, missing) for item in aligned]

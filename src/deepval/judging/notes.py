@@ -241,25 +241,21 @@ def _leaked_answers(subject: Subject) -> Iterator[str]:
     for item in subject.scores:
         if item.kind == "diagnostic" or len(item.values) < LEAST:
             continue
-        agreed = {answer.words: _agreement_with(answer, item) for answer in _near(subject, item)}
+        rows = np.argsort(item.values) if item.rows is None else item.rows
+        places = np.arange(len(rows)) - (len(rows) - 1) / 2
+        agreed = {}
+        for answer in subject.answers:
+            # A glance first, because most scores agree with no answer. Places among all inputs are spread wider than
+            # ranks among some, so that no answer to some is missed.
+            least = 0.9 * AGREEMENT * _product(answer.ranks, answer.ranks)
+            if item.covered is not None or _product(answer.ranks[rows], places) >= least > 0:
+                agreed[answer.words] = _agreement_with(answer, item)
         words = max(agreed, key=lambda name: agreed[name], default="")
         if words and agreed[words] > 0:
             yield (
                 f"{item.name} orders inputs nearly as {words} do (rank agreement {agreed[words]:.3g}), which nothing "
                 "can before escalation: check that no loss went into the scores, and that each is of the right input."
             )
-
-
-def _near(subject: Subject, item: Ranked) -> Iterator[Answer]:
-    """Answers that a score may agree with, at a glance: most scores agree with none."""
-    rows = np.argsort(item.values) if item.rows is None else item.rows
-    places = np.arange(len(rows)) - (len(rows) - 1) / 2
-    for answer in subject.answers:
-        # Places among all inputs are spread wider than ranks among some, so that no answer to some is missed.
-        least = 0.9 * AGREEMENT * _product(answer.ranks, answer.ranks)
-        near = _product(answer.ranks[rows], places) >= least > 0
-        if near or item.covered is not None:
-            yield answer
 
 
 def _agreement_with(answer: Answer, item: Ranked) -> float:

@@ -9,7 +9,7 @@ oracle gain is too small to divide by.
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,6 @@ NO_NDG: dict[str, Any] = dict.fromkeys(("ndg", "ndg_without", "ndg_without_unit"
     "weight_dropped": 0.0,
 }
 """Fields of rows that exceed the selection budget: they have no nDG."""
-Item = TypeVar("Item")
 AT_ONCE = 256
 """Brief rows to compute at a time."""
 
@@ -112,7 +111,11 @@ def judge(
         watched = resamples.watch(scores, "ranking inputs")
         ranked = {item.name: ranking_samples(resamples, item, allowances) for item in watched}
     unknown = [None] * len(allowances)
-    ties = {item.name: unknown if brief else _ties(resamples, item, allowances) for item in scores}
+    ranks = {item.name for item in scores if not brief and not item.modes}
+    ties = {
+        item.name: selections.ties_decide(resamples, item, allowances) if item.name in ranks else unknown
+        for item in scores
+    }
     judged = []
     for index, allowed in enumerate(allowances):
         bench = _Bench(resamples, allowed, label=label)
@@ -143,22 +146,8 @@ def ranking_samples(resamples: Resampling, scores: Allocator, allowances: Sequen
         costs = [a.cost_of(scores.name) for a in priced]
         ranked = selections.ranking(resamples, scores, priced, costs)
         samples = [s if a.feasible(c) else None for s, a, c in zip(ranked, priced, costs, strict=True)]
-    return _with_unpriced(scores.name, allowances, samples)
-
-
-def _with_unpriced(name: str, allowances: Sequence[Allowance], priced: Sequence[Item]) -> list[Item | None]:
-    """One item for every budget: the priced items for budgets that charge the allocator, None for the others."""
-    items = iter(priced)
-    return [None if name in allowed.unpriced else next(items) for allowed in allowances]
-
-
-def _ties(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> Sequence[float | None]:
-    """The share that ties decide under every budget; None for scores per mode, which are no ranking."""
-    if scores.modes:
-        return [None] * len(allowances)
-    priced = [allowed for allowed in allowances if scores.name not in allowed.unpriced]
-    shares = selections.ties_decide(resamples, scores, priced, [a.cost_of(scores.name) for a in priced])
-    return _with_unpriced(scores.name, allowances, shares)
+    of_priced = iter(samples)
+    return [None if scores.name in allowed.unpriced else next(of_priced) for allowed in allowances]
 
 
 @dataclass(frozen=True, eq=False)

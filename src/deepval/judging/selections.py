@@ -73,24 +73,26 @@ def slots(allowed: Allowance, inputs: int, cost: float = 0.0) -> int | None:
     return None if allowed.per_input else int(allowed.slots(inputs, cost))
 
 
-def ties_decide(
-    resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance], costs: Sequence[float]
-) -> list[float | None]:
+def ties_decide(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> list[float | None]:
     """Under each budget the share of a selection, or of its cost, that tie-breaks decide.
 
-    None where no input is selected.
+    None where no input is selected, or where the cost of the allocator is unknown.
     """
-    number = {i: slots(a, int(resamples.inputs[0]), costs[i]) for i, a in enumerate(allowances)}
-    taken = {i: k for i, k in number.items() if k}
-    tied = dict(zip(taken, map(known, resamples.tied_shares(scores, list(taken.values()))), strict=True))
-    return [
-        _tied_spend(in_memory(resamples).table, _in_memory(scores), allowed, cost) if allowed.per_input else tied.get(i)
-        for i, (allowed, cost) in enumerate(zip(allowances, costs, strict=True))
-    ]
-
-
-def _tied_spend(table: ValueTable, scores: Scores, allowed: Allowance, cost: float) -> float:
-    return oracle.tied_share(scores.values, _price(table, allowed), purse_on(table, allowed, cost))
+    shares: list[float | None] = [None] * len(allowances)
+    numbers: dict[int, int] = {}
+    for i, allowed in enumerate(allowances):
+        if scores.name in allowed.unpriced:
+            continue
+        cost = allowed.cost_of(scores.name)
+        if allowed.per_input:
+            table = in_memory(resamples).table
+            purse = purse_on(table, allowed, cost)
+            shares[i] = oracle.tied_share(_in_memory(scores).values, _price(table, allowed), purse)
+        elif number := int(allowed.slots(int(resamples.inputs[0]), cost)):
+            numbers[i] = number
+    for i, share in zip(numbers, resamples.tied_shares(scores, list(numbers.values())), strict=True):
+        shares[i] = known(share)
+    return shares
 
 
 def weights(table: ValueTable, scores: Scores, allowed: Allowance, cost: float) -> Float[np.ndarray, "input"]:
