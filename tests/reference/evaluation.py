@@ -77,7 +77,7 @@ def interval(samples, weights, *, exact):
     return tuple(linear_percentile(samples, p) for p in tails)
 
 
-def snap(bound, scale=1):
+def snapped(bound, scale=1):
     return Fraction(0) if bound is not None and abs(bound) <= ROUNDING * scale else bound
 
 
