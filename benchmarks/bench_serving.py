@@ -25,8 +25,8 @@ from deepval.allocators import RECIPES, Learned
 from deepval.allocators.models import Linear, Network, Quantile, Trees, trees
 from deepval.allocators.models.model import one_thread
 from deepval.allocators.models.trees import informative_columns
-from deepval.allocators.onnx_graph import onnx_of
-from deepval.allocators.onnx_writer import ROW
+from deepval.allocators.onnx_graph import ROW
+from deepval.allocators.row_allocator import onnx_of
 from deepval.cells import folder, sources
 from deepval.cells.build import cells
 from deepval.cells.fitting import fit_on
@@ -113,7 +113,7 @@ def library_calls(allocator: Learned, models: list[LibraryModel], row: np.ndarra
     calls = []
     heads = [head for head in allocator.heads if not isinstance(head, Quantile)]
     for head, (model, columns) in zip(heads, models, strict=True):
-        one = row[None] if isinstance(head, Trees) else head.standard.applied(row[None])
+        one = row[None] if isinstance(head, Trees) else head.standard.apply(row[None])
         if columns is not None:
             one = one[:, columns] if len(columns) else np.zeros((1, 1))
         classify = not isinstance(head, Linear) and head.link == "logistic"

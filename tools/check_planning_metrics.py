@@ -24,7 +24,7 @@ from deepval.planners.neural.masks import BLOCK, Masks, PlanGrid
 from deepval.planners.neural.metrics import path_cells, pkl, tip
 from deepval.planners.neural.network import PlannerNetwork, state_shapes
 from deepval.planners.neural.planner import Forward, PlannerWeights, network_with
-from deepval.planners.neural.rasters import RoadDrawing, road_raster, seen_from, whole_raster
+from deepval.planners.neural.rasters import RoadDrawing, road_raster, to_vehicle_frame, whole_raster
 
 TENSORS, PARAMETERS = 149, 18_851_768
 LOGITS, RELATIVE = 2e-4, 1e-4
@@ -71,7 +71,7 @@ def frame_rasters(frame: Mapping[str, Any]) -> dict[str, np.ndarray]:
     pose = np.array([ego["x"], ego["y"], ego["yaw"]])
     drawing = RoadDrawing(*(shapes(name) for name in ("road_segment", "lane", "road_divider", "lane_divider")))
     boxes = np.array([[box[key] for key in ("x", "y", "yaw", "l", "w")] for box in frame["boxes"]]).reshape(-1, 5)
-    corners = ground_corners_m(seen_from(boxes[:, :2], pose), boxes[:, 3:], yaw_rad=boxes[:, 2] - pose[2])
+    corners = ground_corners_m(to_vehicle_frame(boxes[:, :2], pose), boxes[:, 3:], yaw_rad=boxes[:, 2] - pose[2])
     road = road_raster(drawing, pose)
 
     def whole(kept: np.ndarray) -> np.ndarray:

@@ -10,11 +10,11 @@ import numpy as np
 
 from deepval.datasets import read_dataset
 from deepval.geometry.classes import COCO_CLASSES
+from deepval.perception.profile import read_profile
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import Detections
-from deepval.perception.simulated.profile import read_profile
-from deepval.perception.simulated.simulation import detections_at, draw
+from deepval.perception.simulation import detections_at, draw
 from detector_profile.check import agreement, goodness, goodness_lines
 from detector_profile.fit import fit_profile, streets, write_profile
 from detector_profile.outcomes import Specimen
@@ -37,7 +37,7 @@ HEAD = """\
 How YOLOv8s sees KITTI, at any resolution. Figures fitted on real outcomes; no data are in here.
 Made by: python tools/fit_profile.py ../shared/data
 Latent score = height_logit(ln height in px at the mode) + class + occlusion + range_logit ln(range / 20 m) + noise;
-score = top / (1 + exp(-latent)), reported from the floor on. See deepval.perception.simulated.profile for the rest.
+score = top / (1 + exp(-latent)), reported from the floor on. See deepval.perception.profile for the rest.
 Truck, Bus, Tram and Person_sitting were not in the data: they take the figures of Car or keep their own name."""
 FITTED_ON = (
     "YOLOv8s at 320, 384, 512, 640 on 97 frames of sequences 0001, 0002, 0016 and at 192, 256, 320, 384 on the "

@@ -6,9 +6,8 @@ Run: python tools/make_feature_table.py
 from pathlib import Path
 
 from deepval.allocators.feature_sets import MEMORY_FEATURES
-from deepval.features import table, tracked
-from deepval.features.table import FEATURES, markdown
-from deepval.features.tracked import TRACKED_FEATURES
+from deepval.features import cheap
+from deepval.features.cheap import FEATURES, TRACKED_FEATURES, markdown
 from deepval.files.writing import write_atomically
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "features.md"
@@ -16,7 +15,7 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "features.md"
 
 def page() -> str:
     """The page of features."""
-    rules, observed = ((part.__doc__ or "").split("\n\n")[1].replace("\n", " ").strip() for part in (table, tracked))
+    _, rules, observed = (part.replace("\n", " ").strip() for part in (cheap.__doc__ or "").split("\n\n"))
     return f"""# Features of gates and routers
 
 `python tools/make_feature_table.py` writes this page from the tables in the code; a test checks that it is up to date.

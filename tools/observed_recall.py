@@ -16,7 +16,7 @@ from deepval.cells.spec import CellSpec, specs
 from deepval.cells.unit import unit_data
 from deepval.datasets import open_dataset
 from deepval.paper.row_columns import count_matched_point
-from deepval.perception.placing.track_placing import Tracks
+from deepval.perception.placing import Tracks
 
 BANDS_M: tuple[tuple[float, float], ...] = ((0.0, 10.0), (10.0, 20.0), (20.0, 30.0), (30.0, 50.0), (50.0, np.inf))
 

@@ -39,7 +39,7 @@ class Arbiter:
     choice: Mapping[float, str]
     gains: Mapping[float, Mapping[str, float]]
 
-    def chosen(self, alpha: float) -> str:
+    def choice_at(self, alpha: float) -> str:
         """Name of the estimator to follow at share `alpha`, which must be one it was fitted for."""
         if alpha not in self.choice:
             raise InputError(f"The arbiter was fitted for shares {', '.join(map(str, self.choice))}; found {alpha}.")
@@ -77,24 +77,24 @@ def arbiter(
 class Transform(ABC):
     """A map that is fitted on some values and applied to any; a frozen dataclass without state of its own."""
 
-    def fit(self, values: Float[np.ndarray, "fit"]) -> "Fitted":
+    def fit(self, values: Float[np.ndarray, "fit"]) -> "FittedTransform":
         """The transform, fitted on these values."""
         if not len(values) or not np.isfinite(values).all():
             raise InputError(
                 f"A transform is fitted on one or more finite values; found {len(values)}, "
                 f"{np.count_nonzero(~np.isfinite(values))} of them not finite."
             )
-        return Fitted(self, np.sort(values))
+        return FittedTransform(self, np.sort(values))
 
     @abstractmethod
-    def mapped(
+    def labels(
         self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
     ) -> Float[np.ndarray, "input"]:
         """The labels of `values`, from the sorted values of the fit units."""
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedTransform:
     """A transform with the sorted values it was fitted on."""
 
     transform: Transform
@@ -102,14 +102,14 @@ class Fitted:
 
     def apply(self, values: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
         """The labels of values, from the fit units or not."""
-        return self.transform.mapped(values, self.reference)
+        return self.transform.labels(values, self.reference)
 
 
 @dataclass(frozen=True)
 class Identity(Transform):
     """The values themselves."""
 
-    def mapped(
+    def labels(
         self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
     ) -> Float[np.ndarray, "input"]:
         """A copy."""
@@ -120,7 +120,7 @@ class Identity(Transform):
 class Binary(Transform):
     """1 where the value is positive, else 0."""
 
-    def mapped(
+    def labels(
         self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
     ) -> Float[np.ndarray, "input"]:
         """1[value > 0]."""
@@ -131,7 +131,7 @@ class Binary(Transform):
 class Rank(Transform):
     """Mean rank among the fit values, ties sharing theirs, as a share of them."""
 
-    def mapped(
+    def labels(
         self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
     ) -> Float[np.ndarray, "input"]:
         """(number below + number not above) / 2N, which is (rank - 1/2) / N for a fit value."""
@@ -143,7 +143,7 @@ class Rank(Transform):
 class Cdf(Transform):
     """Empirical distribution function of the fit values: the published detector routers' normalisation."""
 
-    def mapped(
+    def labels(
         self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
     ) -> Float[np.ndarray, "input"]:
         """Share of the fit values that are not above."""
@@ -157,7 +157,7 @@ class SignedCdf(Transform):
     A value whose sign no fit value has is NaN: there is nothing to compare it with.
     """
 
-    def mapped(
+    def labels(
         self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
     ) -> Float[np.ndarray, "input"]:
         """For V > 0 the share of positive fit values <= V; for V < 0 minus the share of negative ones >= V."""
@@ -291,7 +291,7 @@ class Labels:
 
     target: Target
     objective: Float[np.ndarray, "input"]
-    fitted: Fitted
+    fitted: FittedTransform
     values: Float[np.ndarray, "input"]
 
 

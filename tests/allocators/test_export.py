@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator_worlds import LEARNED, ladder_cell, learned
-from deepval.allocators import onnx_graph
+from deepval.allocators import row_allocator
 from deepval.allocators import row_allocator as serving
 from deepval.allocators.models import Trees
-from deepval.allocators.models.model import linked, linked_one
-from deepval.allocators.onnx_graph import exported, onnx_of
+from deepval.allocators.models.model import apply_link, apply_link_to_one
+from deepval.allocators.row_allocator import export, onnx_of
 from deepval.cells.fitting import rows_on
 from deepval.errors import InputError
 from deepval.perception.running.onnx_model import open_session
@@ -24,7 +24,7 @@ from deepval.perception.running.onnx_model import open_session
 @pytest.mark.parametrize("name", LEARNED)
 def test_every_recipe_is_exported_and_scores_as_ours(name):
     made = learned(name)
-    found = exported(made, rows_on(ladder_cell(), made))
+    found = export(made, rows_on(ladder_cell(), made))
     assert found.difference <= 1e-12
     if all(isinstance(head, Trees) and head.link == "identity" for head in made.heads):
         assert (found.difference, found.equal) == (0.0, found.rows)
@@ -76,9 +76,9 @@ def test_trees_go_the_way_of_the_obvious_walk_also_on_thresholds_and_gaps(depth)
 def test_a_graph_that_scores_otherwise_is_not_handed_out(monkeypatch):
     made = learned("gate-ridge")
     other = replace(made, heads=(replace(made.heads[0], intercept=made.heads[0].intercept + 1e-6),))
-    monkeypatch.setattr(onnx_graph, "onnx_of", lambda _: onnx_of(other))
+    monkeypatch.setattr(row_allocator, "onnx_of", lambda _: onnx_of(other))
     with pytest.raises(InputError, match=r"differs by 1e-06 on one of"):
-        exported(made, rows_on(ladder_cell(), made))
+        export(made, rows_on(ladder_cell(), made))
 
 
 @pytest.mark.parametrize("name", ["gate-gbm", "router-gbm-binary", "router-two-head", "gate-multi-fidelity"])
@@ -111,4 +111,8 @@ def test_an_old_runtime_leaves_trees_to_numpy(monkeypatch):
 @given(st.floats(-1e3, 1e3))
 def test_the_link_of_one_number_is_that_of_an_array(raw):
     for link in ("identity", "logistic"):
-        assert linked_one(raw, link) == linked(np.array([raw]), link)[0] == linked(np.full(9, raw), link)[-1]
+        assert (
+            apply_link_to_one(raw, link)
+            == apply_link(np.array([raw]), link)[0]
+            == apply_link(np.full(9, raw), link)[-1]
+        )

@@ -13,8 +13,8 @@ from sklearn.neural_network import MLPClassifier, MLPRegressor
 from deepval.allocators import RECIPES, Training, read_allocator
 from deepval.allocators.feature_sets import DetectionList
 from deepval.allocators.models import Boosting, Linear, Mlp, Network, Quantile, Ridge, Trees, model_of
-from deepval.allocators.models.model import Standard, linked, one_thread
-from deepval.allocators.models.trees import binned, flat
+from deepval.allocators.models.model import Standard, apply_link, one_thread
+from deepval.allocators.models.trees import bin_columns, flat
 from deepval.errors import InputError
 
 SMALL = Boosting(trees=40, depth=3, learning_rate=0.2, least_per_leaf=4)
@@ -274,16 +274,16 @@ def test_a_network_is_that_of_the_library_to_the_bit(number, units, epochs, clas
     library = (MLPClassifier if classify else MLPRegressor)(batch_size=min(200, number), **settings)
     with one_thread(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        library.fit(Standard.of(rows).applied(rows), standardised)
+        library.fit(Standard.of(rows).apply(rows), standardised)
     network = Mlp(units=units, epochs=epochs, penalty=1e-3).fit(rows, labels, classify=classify, seed=5)
     assert len(network.layers) == len(units) + 1
     for (weight, bias), own_weight, own_bias in zip(network.layers, library.coefs_, library.intercepts_, strict=True):
         assert np.array_equal(weight, own_weight)
         assert np.array_equal(bias, own_bias)
     own = (
-        library.predict_proba(Standard.of(rows).applied(rows))[:, 1]
+        library.predict_proba(Standard.of(rows).apply(rows))[:, 1]
         if classify
-        else library.predict(Standard.of(rows).applied(rows)) * labels.std() + labels.mean()
+        else library.predict(Standard.of(rows).apply(rows)) * labels.std() + labels.mean()
     )
     np.testing.assert_allclose(network.predict(rows), own, rtol=1e-10, atol=1e-12)
 
@@ -303,7 +303,7 @@ def test_columns_that_say_nothing_become_zero_everywhere():
     assert standard.inverse_spread.tolist() == pytest.approx([1 / np.sqrt(8 / 3), 0.0, 0.0, 0.0])
     unseen = np.array([[3.0, 99.0, 5.0, -4.0], [np.nan, np.nan, np.nan, np.nan], [5.0, np.inf, -1.0, 2.0]])
     with np.errstate(invalid="ignore"):
-        found = standard.applied(unseen)
+        found = standard.apply(unseen)
     assert found.tolist() == [[0, 0, 0, 0], [0, 0, 0, 0], [pytest.approx(2 / np.sqrt(8 / 3)), 0, 0, 0]]
 
 
@@ -314,8 +314,8 @@ def test_the_spread_of_large_equal_numbers_is_none():
 
 def test_links():
     raw = np.array([0.0, np.log(3.0), -np.log(3.0), 800.0, -800.0])
-    assert linked(raw, "logistic").tolist() == pytest.approx([0.5, 0.75, 0.25, 1.0, 0.0])
-    assert linked(raw, "identity") is raw
+    assert apply_link(raw, "logistic").tolist() == pytest.approx([0.5, 0.75, 0.25, 1.0, 0.0])
+    assert apply_link(raw, "identity") is raw
 
 
 def test_a_network_by_hand():
@@ -375,7 +375,7 @@ def test_weighted_trees_ask_of_numbers_what_they_learned_of_bins():
     weights = rng.uniform(0.1, 3.0, 900)
     learner = Boosting(trees=20, depth=2)
     found = learner.fit(rows, labels, classify=True, weights=weights)
-    codes, edges = binned(rows)
+    codes, edges = bin_columns(rows)
     with one_thread():
         twin = learner.estimator(classify=True).fit(codes, labels, sample_weight=weights)
     np.testing.assert_allclose(found.predict(rows), twin.predict_proba(codes)[:, 1], rtol=1e-12)

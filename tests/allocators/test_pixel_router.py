@@ -17,7 +17,7 @@ import onnx_models
 from commands import call
 from deepval.allocators import PixelRecipe, PixelRouter, Training, read_allocator
 from deepval.allocators.allocator import file_text
-from deepval.allocators.pixel import BLOCKS, CHANNELS, MEAN, OPERATORS, SPREAD, onnx_bytes, parameters, prepared
+from deepval.allocators.pixel import BLOCKS, CHANNELS, MEAN, OPERATORS, SPREAD, network_input, onnx_bytes, parameters
 from deepval.allocators.pixel_training import _repeatable, fit_pixels, log_odds, new_network, weights_of
 from deepval.allocators.router import Router
 from deepval.cells import folder as folders
@@ -26,7 +26,7 @@ from deepval.cells.fitting import fit_on, refit, score_on
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.features import Sight
-from deepval.features.views import Past, View, frames_of, sampled
+from deepval.features.views import Past, View, frames_of, sample_pixels
 from deepval.judging.policies import CausalCap
 from view_worlds import MODES, detections, glances_of, random_view, scene
 
@@ -57,7 +57,7 @@ def network():
             norm.momentum = 1.0
             torch.nn.init.uniform_(norm.weight, 0.5, 1.5)
             torch.nn.init.uniform_(norm.bias, -0.5, 0.5)
-        log_odds(made, torch.from_numpy(np.stack([prepared(each) for each in shown])))
+        log_odds(made, torch.from_numpy(np.stack([network_input(each) for each in shown])))
     return made.eval()
 
 
@@ -100,7 +100,7 @@ def test_a_picture_costs_about_0_15_gflops(router):
 
 def test_onnx_runtime_and_torch_agree(network, router):
     shown, _ = pictures(6, seed=3)
-    batch = torch.from_numpy(np.stack([prepared(each) for each in shown]))
+    batch = torch.from_numpy(np.stack([network_input(each) for each in shown]))
     with _repeatable(torch, 0):
         wanted = log_odds(network, batch).detach().numpy()
     found = np.array([router._session.run(None, {"picture": each[None]})[0][0, 0] for each in batch.numpy()])
@@ -164,9 +164,9 @@ def test_nothing_but_the_picture_is_looked_at(router):
 
 def test_a_picture_that_a_cell_keeps_gives_the_bits_of_the_whole_one(router):
     whole = np.random.default_rng(2).integers(0, 256, (375, 1242, 3), dtype=np.uint8)
-    assert sampled(whole).shape == (75, 249, 3)
-    assert np.array_equal(prepared(sampled(whole)), prepared(whole))
-    assert router.score_picture(sampled(whole)) == router.score_picture(whole)
+    assert sample_pixels(whole).shape == (75, 249, 3)
+    assert np.array_equal(network_input(sample_pixels(whole)), network_input(whole))
+    assert router.score_picture(sample_pixels(whole)) == router.score_picture(whole)
 
 
 def test_resizing_takes_the_mean_under_a_tent():
@@ -174,23 +174,23 @@ def test_resizing_takes_the_mean_under_a_tent():
     image = np.broadcast_to(rows[:, None, None], (256, 128, 3)).astype(np.uint8)
     # Half as many rows: new row 10 has its centre between rows 20 and 21, and its tent reaches two rows each way.
     level = (0.25 * rows[19] + 0.75 * rows[20] + 0.75 * rows[21] + 0.25 * rows[22]) / 2.0
-    assert np.allclose(prepared(image)[:, 10], (level / 255 - MEAN) / SPREAD, atol=1e-6)
+    assert np.allclose(network_input(image)[:, 10], (level / 255 - MEAN) / SPREAD, atol=1e-6)
     # At the border only rows that are there count.
     level = (0.75 * rows[0] + 0.75 * rows[1] + 0.25 * rows[2]) / 1.75
-    assert np.allclose(prepared(image)[:, 0], (level / 255 - MEAN) / SPREAD, atol=1e-6)
+    assert np.allclose(network_input(image)[:, 0], (level / 255 - MEAN) / SPREAD, atol=1e-6)
     same = np.random.default_rng(4).integers(0, 256, (128, 128, 3), dtype=np.uint8)
-    assert np.allclose(prepared(same), (np.moveaxis(same, 2, 0) / 255 - MEAN) / SPREAD, atol=1e-6)
+    assert np.allclose(network_input(same), (np.moveaxis(same, 2, 0) / 255 - MEAN) / SPREAD, atol=1e-6)
 
 
 @given(st.integers(1, 300), st.integers(1, 400), st.integers(0, 255), st.integers(0, 2**31))
 @settings(max_examples=40)
 def test_resizing_stays_within_the_levels_of_a_picture_of_any_size(height, width, level, seed):
-    even = prepared(np.full((height, width, 3), level, np.uint8))
+    even = network_input(np.full((height, width, 3), level, np.uint8))
     assert even.shape == (3, 128, 128)
     assert np.allclose(even, (level / 255 - MEAN) / SPREAD, atol=1e-5)
     image = np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
     low, high = ((part / 255 - MEAN) / SPREAD for part in (float(image.min()), float(image.max())))
-    assert low - 1e-5 <= prepared(image).min() <= prepared(image).max() <= high + 1e-5
+    assert low - 1e-5 <= network_input(image).min() <= network_input(image).max() <= high + 1e-5
 
 
 def test_a_file_gives_back_the_router(router, saved):

@@ -10,8 +10,7 @@ import pytest
 import deepval
 from deepval.datasets import read_dataset
 from deepval.errors import InputError, InputWarning
-from deepval.perception.placing.monocular import monocular_objects
-from deepval.perception.placing.reference_geometry import lift_bias, oracle_objects
+from deepval.perception.placing import lift_bias, monocular_objects, oracle_objects
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import check_coverage, coverage, persistent

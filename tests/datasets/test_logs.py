@@ -14,10 +14,10 @@ from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.geometry.camera import cuboid_corners_m, image_boxes_px, looking_ahead, occlusion
 from deepval.geometry.vehicle import ZOE, ground_corners_m
-from deepval.perception.placing.reference_geometry import reference_partners
+from deepval.perception.placing import reference_partners
+from deepval.perception.profile import read_profile
 from deepval.perception.reported.matching import matching
-from deepval.perception.simulated.profile import read_profile
-from deepval.perception.simulated.simulation import detections_at, draw
+from deepval.perception.simulation import detections_at, draw
 from log_worlds import log, standing, track
 
 ANGLE, PLACE = st.floats(-7, 7), st.floats(-1000, 1000)

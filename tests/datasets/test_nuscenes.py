@@ -17,7 +17,7 @@ from deepval.cells.spec import specs
 from deepval.datasets.nuscenes import NuScenes, expansion_lane_map, read_expansion
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import image_points_px
-from deepval.perception.placing.reference_geometry import oracle_cuboids
+from deepval.perception.placing import oracle_cuboids
 from deepval.perception.reported.detections import DONE, Detections
 from shared import shared_data
 

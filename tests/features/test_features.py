@@ -12,11 +12,10 @@ from deepval.datasets import read_dataset
 from deepval.errors import InputError
 from deepval.features import FEATURE_NAMES, FEATURES, Sight, cheap_features
 from deepval.features.views import CheapMode, View, grey, image_statistics
-from deepval.geometry.motion import BrakingSettings
-from deepval.perception.placing.monocular import monocular_objects
+from deepval.perception.placing import monocular_objects
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
-from deepval.world.objects import required_deceleration_mps2
+from deepval.world.objects import BrakingSettings, required_deceleration_mps2
 from driving import camera
 from project import ROOT
 from shared import shared_data

@@ -7,8 +7,7 @@ from deepval.errors import InputError
 from deepval.geometry.camera import Camera, image_points_px, transform
 from deepval.geometry.classes import HEIGHT_M, LENGTH_M, SUPER_CLASS, lookup, super_class
 from deepval.geometry.lift import LiftSettings, ground_cue, height_cue, lift
-from deepval.perception.placing.monocular import monocular_objects
-from deepval.perception.placing.reference_geometry import lift_bias
+from deepval.perception.placing import lift_bias, monocular_objects
 from deepval.perception.reported.detections import DetectionSet
 from driving import CAMERA_AXES, camera, detections, scene, truth
 from reference import driving as slow

@@ -22,7 +22,7 @@ from driving import Lidar
 from project import SUPPORT
 from yard import FRAMES, Follow, Yard
 
-MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).made, reader=Lidar(reach)) for reach in (5.0, 30.0))
+MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (5.0, 30.0))
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def read(monkeypatch) -> list[str]:
 
 
 def yard(units=None) -> Material:
-    return Material(Yard(), MODES, Yard().chosen(units))
+    return Material(Yard(), MODES, Yard().select(units))
 
 
 def wanted():

@@ -21,7 +21,7 @@ from deepval.tables.keys import positions
 from driving import Lidar
 from learned_worlds import AHEAD, FRAMES, Roads, fan, small_weights
 
-MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).made, reader=Lidar(reach)) for reach in (5.0, 500.0))
+MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (5.0, 500.0))
 NAMES = ("braking", "planner-ade-unverified", "planner-self-ade-unverified")
 
 

@@ -39,7 +39,7 @@ __all__ = ["files"]  # a fixture
 
 SAFETY = Driving(Stopper())
 SCALAR = replace(SAFETY, deviation_weight=0.1)
-MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).made, reader=Lidar(reach)) for reach in (12.0, 60.0))
+MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (12.0, 60.0))
 STATES = 10
 
 

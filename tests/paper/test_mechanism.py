@@ -11,7 +11,7 @@ from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.errors import InputError
 from deepval.paper.analyses import lift, mechanism, viability
 from deepval.paper.analyses.mechanism import unit_reactions
-from deepval.perception.placing.monocular import monocular_objects
+from deepval.perception.placing import monocular_objects
 from deepval.systems.outcomes import branches
 from kitti_files import write_kitti
 from reference.driving import iou

@@ -17,10 +17,17 @@ from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
 from deepval.paper.row_columns import count_matched_point, count_matched_specs
-from deepval.perception.modes import EveryReference, Nothing, Profiled, built_in_mode, seen_by_camera, seen_through
+from deepval.perception.modes import (
+    EveryReference,
+    Nothing,
+    Profiled,
+    built_in_mode,
+    conditions_through,
+    visible_to_camera,
+)
 from deepval.perception.placing import Tracks
+from deepval.perception.profile import Conditions, logit, read_profile
 from deepval.perception.reported.score_thresholds import GRID, count_matching_point
-from deepval.perception.simulated.profile import Conditions, logit, read_profile
 from driving import camera, detections, scene, truth
 from kitti_files import write_kitti
 from observed_recall import observed_tracks
@@ -101,7 +108,7 @@ def test_a_profile_sees_what_a_camera_can_see():
         (0, "Traffic_cone", 3, 0, (800, 150, 900, 300), (10, 14, -1, 1), 0.0),
         (0, "Car", 4, 0, (np.nan,) * 4, (-10, -6, -1, 1), 0.0),
     ]
-    assert seen_by_camera(truth(rows, 1)).objects.track.tolist() == [1]
+    assert visible_to_camera(truth(rows, 1)).objects.track.tolist() == [1]
     report = Profiled(640).detections(scene(1, camera=CAMERA), truth(rows, 1))
     assert np.isfinite(report.box_px).all()
     assert "Traffic_cone" not in report.cls
@@ -110,11 +117,11 @@ def test_a_profile_sees_what_a_camera_can_see():
 def test_a_longer_lens_shows_fewer_phantoms_and_larger_ones():
     usual = Conditions(phantoms=1.3, phantom_size=0.9)
     lens = replace(CAMERA, fx_px=721.5, fy_px=721.5)
-    assert seen_through(lens, usual) == usual
+    assert conditions_through(lens, usual) == usual
     longer = replace(lens, fx_px=1443.0, fy_px=1443.0)
-    assert seen_through(longer, usual) == Conditions(phantoms=0.65, phantom_size=1.8)
+    assert conditions_through(longer, usual) == Conditions(phantoms=0.65, phantom_size=1.8)
     wider = replace(longer, width_px=2484)
-    assert seen_through(wider, usual) == Conditions(phantoms=1.3, phantom_size=1.8)
+    assert conditions_through(wider, usual) == Conditions(phantoms=1.3, phantom_size=1.8)
 
 
 def test_names():
@@ -129,9 +136,10 @@ def test_names():
 
 def test_what_a_mode_reports_is_part_of_a_cells_id():
     made = [
-        mode.made for mode in (Nothing(), Nothing(all_around=False), EveryReference(), Profiled(320), Profiled(640))
+        mode.definition
+        for mode in (Nothing(), Nothing(all_around=False), EveryReference(), Profiled(320), Profiled(640))
     ]
-    made += [Profiled(320, 1).made]
+    made += [Profiled(320, 1).definition]
     told = [{key: value for key, value in each.items() if key != "source"} for each in made]
     assert len({str(each) for each in told}) == len(made)
     assert {"profile", "profile_sha256", "size", "seed"} <= made[3].keys()

@@ -15,7 +15,7 @@ from deepval.perception.reported.detections import (
     FAILED,
     NEVER_RUN,
     Calibration,
-    Covered,
+    Coverage,
     DetectionSet,
     calibrate,
     check_coverage,
@@ -303,7 +303,7 @@ def test_thresholds_classes_and_units():
 
 def test_coverage_tells_failed_and_never_run_frames_apart():
     found = coverage(detections([(0, "Car", 0.5, 0, 0, 9, 9)], 4, status=[DONE, DONE, FAILED, NEVER_RUN]))
-    assert found == Covered(frames=4, reached=3, run=2, boxes=1, low=0.5, high=0.5)
+    assert found == Coverage(frames=4, reached=3, run=2, boxes=1, low=0.5, high=0.5)
     silent = {"0006": found, "0007": coverage(detections([], 2, unit="0007"))}
     with (
         pytest.warns(InputWarning, match="nothing at all in unit 0007"),

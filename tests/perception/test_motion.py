@@ -4,15 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
-from deepval.geometry.motion import (
-    expansion_per_s,
+from deepval.geometry.boxes import expansion_per_s
+from deepval.perception.placing import monocular_objects, oracle_objects
+from deepval.perception.reported.detections import persistent
+from deepval.world.objects import (
+    object_deceleration_mps2,
+    required_deceleration_mps2,
     time_to_collision_s,
     track_closing_mps,
 )
-from deepval.perception.placing.monocular import monocular_objects
-from deepval.perception.placing.reference_geometry import oracle_objects
-from deepval.perception.reported.detections import persistent
-from deepval.world.objects import object_deceleration_mps2, required_deceleration_mps2
 from driving import detections, footprints, objects, random_boxes, random_objects, scene, truth
 from reference import driving as slow
 

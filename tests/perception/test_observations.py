@@ -16,8 +16,7 @@ from deepval.geometry.boxes import iou
 from deepval.geometry.classes import CLASSES, LENGTH_M, SUPER_CLASS, WIDTH_M, super_class
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.perception.modes import EveryReference, Nothing, Profiled
-from deepval.perception.placing import PLACINGS, Tracks
-from deepval.perception.placing.monocular import monocular_objects
+from deepval.perception.placing import PLACINGS, Tracks, monocular_objects
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes
 from deepval.perception.reported.losses import ground_losses

@@ -33,8 +33,7 @@ from deepval.perception.running.detector import (
     load_detector,
     mode_timing,
 )
-from deepval.perception.running.image_units import units_in_folder
-from deepval.perception.running.perceive import Progress, perceive
+from deepval.perception.running.perceive import Progress, perceive, units_in_folder
 from driving import scene
 from shared import shared_data
 

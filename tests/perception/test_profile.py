@@ -13,15 +13,15 @@ from scipy.stats import norm
 from deepval.datasets.synthetic import WorldSettings
 from deepval.datasets.synthetic.scenes import SceneParts, visible
 from deepval.errors import InputError
-from deepval.perception.reported.matching import matching
-from deepval.perception.simulated.profile import (
+from deepval.perception.profile import (
     Conditions,
     Noise,
     expected_logit,
     logit,
     read_profile,
 )
-from deepval.perception.simulated.simulation import (
+from deepval.perception.reported.matching import matching
+from deepval.perception.simulation import (
     DOUBLE,
     OBJECT,
     PHANTOM,
@@ -97,9 +97,7 @@ def test_numbers_keep_four_digits_and_text_is_quoted():
 
 
 def test_the_shipped_file_says_how_it_was_made():
-    source = (
-        Path(sys.modules["deepval.perception.simulated.profile"].__file__).parent / "profiles" / "yolov8s-kitti.toml"
-    )
+    source = Path(sys.modules["deepval.perception.profile"].__file__).parent / "profiles" / "yolov8s-kitti.toml"
     assert "# Made by: python tools/fit_profile.py" in source.read_text()
 
 

@@ -44,7 +44,7 @@ from deepval.planners.neural.metrics import (
     tip_of_utilities,
 )
 from deepval.planners.neural.network import state_shapes
-from deepval.planners.neural.planner import Forward, loaded_planner, network_with, planner_files, weights_of
+from deepval.planners.neural.planner import Forward, load_planner, network_with, planner_files, weights_of
 from deepval.planners.neural.rasters import (
     RoadDrawing,
     box_raster,
@@ -337,7 +337,7 @@ def test_files_that_change_while_they_are_used_are_refused(tmp_path):
     found = planner_files(weights, masks)
     weights.write_bytes(npz_bytes(small_weights(seed=1).arrays))
     with pytest.raises(InputError, match="must stay as it is while it is used"):
-        loaded_planner(found)
+        load_planner(found)
 
 
 # Its plans

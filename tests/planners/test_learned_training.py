@@ -25,7 +25,7 @@ from driving import Lidar
 from learned_worlds import AHEAD, DT_S, FRAMES, Roads, fan, small_weights
 
 QUICK = TrainingSettings(width=2, steps=4, batch=2, checkpoint_every=2)
-MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).made, reader=Lidar(reach)) for reach in (5.0, 500.0))
+MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (5.0, 500.0))
 
 
 @pytest.fixture(autouse=True)

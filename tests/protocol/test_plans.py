@@ -21,7 +21,7 @@ from driving import Lidar
 from worlds import quietly
 from yard import Follow, Yard
 
-MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).made, reader=Lidar(reach)) for reach in (5.0, 30.0))
+MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (5.0, 30.0))
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def cell(tmp_path, monkeypatch):
     monkeypatch.setitem(DATASETS, "yard", Yard)
     monkeypatch.setitem(SYSTEMS, "follow", Follow())
     monkeypatch.chdir(tmp_path)
-    (made,) = cells(Material(Yard(), MODES, Yard().chosen(None)), geometries=["cuboids"], systems=["follow"])
+    (made,) = cells(Material(Yard(), MODES, Yard().select(None)), geometries=["cuboids"], systems=["follow"])
     write(made, tmp_path / "cell")
     (tmp_path / "cell" / "scores").mkdir()
     for name, score in (("good", made.table.decision_values), ("bad", -made.table.decision_values)):

@@ -25,7 +25,7 @@ SYSTEM = Driving(Stopper(), deviation_weight=0.1)
 
 @pytest.fixture(scope="module")
 def cell():
-    modes = tuple(ModeSpec(f"lidar-{m:g}", Lidar(m).made, reader=Lidar(m)) for m in (12.0, 60.0))
+    modes = tuple(ModeSpec(f"lidar-{m:g}", Lidar(m).definition, reader=Lidar(m)) for m in (12.0, 60.0))
     material = Material(Roads(), modes, Roads().unit_ids())
     (made,) = build.built(specs(material, geometries=["cuboids"], systems=[SYSTEM]))
     return made
@@ -126,7 +126,7 @@ def test_the_page_draws_lanes_plans_and_the_decisive_object(page, shown, scheme)
 
 
 def test_frames_without_a_map_say_nothing_of_a_road():
-    modes = tuple(ModeSpec(f"lidar-{m:g}", Lidar(m).made, reader=Lidar(m)) for m in (12.0, 60.0))
+    modes = tuple(ModeSpec(f"lidar-{m:g}", Lidar(m).definition, reader=Lidar(m)) for m in (12.0, 60.0))
 
     class Bare(Roads):
         def read_unit(self, unit):

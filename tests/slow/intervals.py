@@ -198,7 +198,7 @@ class Sampled:
 Bounds = tuple[float, float]
 
 
-def sampled(world: World, units: int, replication: int) -> Sampled:
+def sample_pixels(world: World, units: int, replication: int) -> Sampled:
     rng = np.random.default_rng([units, replication, sum(map(ord, world.score)), int(10 * world.spread)])
     value, cheap, score = world.sample(units, rng)
     ranked = Ranked(value, cheap, score)
@@ -416,7 +416,7 @@ def study(spread: str, score: str, units: int, replications: int) -> dict[str, F
     world = World(SPREADS[spread], score)
     bounds = np.empty((replications, len(METHODS), 2))
     for replication in range(replications):
-        one = sampled(world, units, replication)
+        one = sample_pixels(world, units, replication)
         bounds[replication] = [method(one) for method in METHODS.values()]
     low, high = bounds[..., 0], bounds[..., 1]
     held = holds(bounds, world.truth).mean(axis=0)
@@ -439,7 +439,7 @@ def by_effective_units(replications: int) -> str:
         world = World(SPREADS[spread], "skilled")
         for units in SIZES:
             for replication in range(replications):
-                one = sampled(world, units, replication)
+                one = sample_pixels(world, units, replication)
                 effective.append(effective_units(value_by_unit(one)))
                 held.append(holds(np.array([METHODS[name](one) for name in methods]), world.truth))
     kept, edges = np.array(held), (1, 2, 3, 5, 10, 20, math.inf)

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:The last mode
 def test_the_study_judges_as_evaluate_does(units):
     """Sample, draws, left-out units, the official interval and the second opinion are those of a result."""
     world = intervals.World(1.6, "skilled")
-    one = intervals.sampled(world, units, 3)
+    one = intervals.sample_pixels(world, units, 3)
     rng = np.random.default_rng([units, 3, sum(map(ord, "skilled")), 16])
     value, cheap, score = world.sample(units, rng)
     names = np.repeat([f"{u:03d}" for u in range(units)], intervals.INPUTS)

@@ -119,7 +119,7 @@ class Lidar(ModeReader):
     scores = "none"
 
     @property
-    def made(self):
+    def definition(self):
         return {"source": "lidar", "farthest_m": self.farthest_m}
 
     def detections(self, scene, truth):

@@ -21,15 +21,15 @@ class InMemory(ModeReader):
     """A report in memory, and what was said of it."""
 
     report: DetectionSet
-    definition: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def scores(self):
         return self.report.scores
 
     @property
-    def made(self):
-        return dict(self.definition)
+    def definition(self):
+        return dict(self.facts)
 
     def detections(self, scene, truth):
         return self.report[scene.unit]
@@ -38,7 +38,7 @@ class InMemory(ModeReader):
 def mode_of(report, *, threshold=None, made=None):
     """A mode whose report is in memory."""
     reader = InMemory(report, {} if made is None else made)
-    return ModeSpec(report.mode, reader.made, threshold, reader=reader)
+    return ModeSpec(report.mode, reader.definition, threshold, reader=reader)
 
 
 def material_of(recording, reports, *, threshold=None):

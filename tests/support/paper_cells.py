@@ -63,7 +63,7 @@ class Slopes(Learner):
 
     def _fit(self, task):
         standard, labels = Standard.of(task.rows), task.labels
-        return Linear(standard, standard.applied(task.rows).T @ (labels - labels.mean()), float(labels.mean()))
+        return Linear(standard, standard.apply(task.rows).T @ (labels - labels.mean()), float(labels.mean()))
 
 
 LIGHT = tuple(RowRecipe(name, RECIPES[name].feature_set, RECIPES[name].target, Slopes()) for name in LEARNED)

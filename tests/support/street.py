@@ -84,7 +84,7 @@ class Tracker(ModeReader):
     scores = "none"
 
     @property
-    def made(self):
+    def definition(self):
         return {"source": "tracker", "farthest_m": self.farthest_m, "fails": self.fails, "scores": "none"}
 
     def detections(self, scene, truth):
@@ -111,5 +111,5 @@ class Tracker(ModeReader):
 def street(*, reach_m=(15.0, 30.0, 60.0), fails=False, **settings):
     """The material of the street, with one tracker per reach."""
     readers = [Tracker(reach, fails and place == 0) for place, reach in enumerate(reach_m)]
-    modes = tuple(ModeSpec(f"tracker-{each.farthest_m:g}", each.made, reader=each) for each in readers)
+    modes = tuple(ModeSpec(f"tracker-{each.farthest_m:g}", each.definition, reader=each) for each in readers)
     return Material(Street(**settings), modes, Street().unit_ids())

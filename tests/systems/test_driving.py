@@ -24,14 +24,14 @@ from deepval.planners.observation import (
 )
 from deepval.planners.pdm_closed import PdmClosed
 from deepval.systems.driving import AHEAD_S, Driving, pose_terms
-from deepval.systems.outcomes import branches, outcomes, recombined, viability
+from deepval.systems.outcomes import branches, outcomes, reweight, viability
 from deepval.systems.system import constants, settable, with_constants
 from driving import Lidar, known, scene
 from roads import FRAMES, SPEED_MPS, TURN_RAD, Roads, Stopper, driven, in_world, road, things
 
 SAFETY = Driving(Stopper())
 SCALAR = replace(SAFETY, deviation_weight=0.1)
-MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).made, reader=Lidar(reach)) for reach in (12.0, 60.0))
+MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (12.0, 60.0))
 
 
 @pytest.fixture(autouse=True)
@@ -190,16 +190,16 @@ def test_safety_and_scalar_are_one_plan_weighed_twice():
     drive, truth = Roads().read_unit("road-1")
     near = truth.objects.where(truth.objects.near_m < 12)
     found = outcomes(SAFETY, [drive], [truth], perceived={"near": [near], "all": [truth.objects]})
-    again = recombined(found, SCALAR)
+    again = reweight(found, SCALAR)
     np.testing.assert_allclose(again.loss - found.loss, 0.1 * found.terms["deviation"])
     np.testing.assert_allclose(found.loss, 10 * found.terms["collision"] + 1.5 * found.terms["shortfall"])
     assert found.terms["collision"].sum(axis=0).tolist()[1] == 0 < found.terms["collision"].sum(axis=0).tolist()[0]
     with pytest.raises(InputError, match="planner changes actions"):
-        recombined(found, Driving(Stopper(half_width_m=9.0)))
+        reweight(found, Driving(Stopper(half_width_m=9.0)))
 
 
 def material(units=None):
-    return Material(Roads(), MODES, Roads().chosen(units))
+    return Material(Roads(), MODES, Roads().select(units))
 
 
 def wanted(*systems):

@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
-from deepval.geometry.motion import BrakingSettings
 from deepval.systems import SYSTEMS, Braking, Driving, LateralCorridor, RecedingHorizon, System
-from deepval.systems.outcomes import outcomes, own_losses, recombined, viability
+from deepval.systems.outcomes import outcomes, own_losses, reweight, viability
 from deepval.systems.system import constants, previous_plans, same_plans
 from deepval.tables.terms import Terms, composition, weighted_loss
-from deepval.world.objects import required_deceleration_mps2
+from deepval.world.objects import BrakingSettings, required_deceleration_mps2
 from driving import Ego, acted, known, lost, mirrored, objects, random_objects, scene
 from reference import driving as slow
 
@@ -129,7 +128,7 @@ def test_losses_are_the_weighted_sum_of_their_terms(name):
 )
 def test_recombined_losses_equal_those_built_again(system, variant):
     scenes, reference, perceived = world(5)
-    found = recombined(outcomes(system, scenes, reference, perceived=perceived), variant)
+    found = reweight(outcomes(system, scenes, reference, perceived=perceived), variant)
     np.testing.assert_array_equal(found.loss, outcomes(variant, scenes, reference, perceived=perceived).loss)
 
 
@@ -147,7 +146,7 @@ def test_what_changes_actions_or_terms_is_not_recombined(system, variant, named)
     found = outcomes(system, scenes, reference, perceived=perceived)
     assert not same_plans(system, variant)
     with pytest.raises(InputError, match=named):
-        recombined(found, variant)
+        reweight(found, variant)
 
 
 def test_braking_loss_by_hand():

@@ -255,9 +255,9 @@ def test_the_arbiter_takes_the_largest_expected_gain_at_each_share():
     assert found.gains[0.1] == pytest.approx({"steady": (5 + 3 + 1) / 3, "bold": 5, "twin": (5 + 3 + 1) / 3})
     assert found.gains[0.2] == pytest.approx({"steady": 2 * (5 + 3 + 1) / 3, "bold": 5 - 4, "twin": 6})
     assert dict(found.choice) == {0.1: "bold", 0.2: "steady", 0.3: "steady"}
-    assert found.chosen(0.1) == "bold"
+    assert found.choice_at(0.1) == "bold"
     with pytest.raises(InputError, match=r"shares 0\.1, 0\.2, 0\.3; found 0\.25"):
-        found.chosen(0.25)
+        found.choice_at(0.25)
 
 
 def test_the_arbiter_is_never_worse_than_any_one_estimator_on_its_own_units():

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.geometry.boxes import best_partner, frame_pairs, iou
+from deepval.perception.profile import Conditions, Profile
 from deepval.perception.reported.detections import Detections, persistent
 from deepval.perception.reported.matching import matching
-from deepval.perception.simulated.profile import Conditions, Profile
-from deepval.perception.simulated.simulation import KITTI_SIZE_PX, detections_at, draw
+from deepval.perception.simulation import KITTI_SIZE_PX, detections_at, draw
 from deepval.world.truth import Truth
 from detector_profile.outcomes import Specimen
 

@@ -14,7 +14,7 @@ import numpy as np
 from deepval.arrays import Float, Int
 from deepval.files.writing import write_atomically
 from deepval.geometry.boxes import frame_pairs
-from deepval.perception.simulated.profile import Boxes, Conditions, Edges, Noise, Profile, ScoreLaw, is_person, logit
+from deepval.perception.profile import Boxes, Conditions, Edges, Noise, Profile, ScoreLaw, is_person, logit
 from detector_profile.outcomes import Outcome, Specimen, all_outcomes, unit_names
 from detector_profile.strays import FLOOR, TOP, fit_doubles, fit_ghosts, fit_phantoms
 

@@ -8,8 +8,8 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import HEIGHT_M, lookup
-from deepval.perception.simulated.profile import Doubles, Noise, Phantoms, ScoreLaw, is_person, logit
-from deepval.perception.simulated.simulation import KITTI_SIZE_PX, in_lane
+from deepval.perception.profile import Doubles, Noise, Phantoms, ScoreLaw, is_person, logit
+from deepval.perception.simulation import KITTI_SIZE_PX, in_lane
 from detector_profile.outcomes import Outcome, Stray
 
 TOP, FLOOR = 0.95, 0.10

@@ -37,7 +37,7 @@ __all__ = [
     "RowRecipe",
     "Training",
     "read_allocator",
-    "recipe_named",
+    "recipe_by_name",
 ]
 
 CAUTIOUS = Boosting(trees=40, depth=2, learning_rate=0.1, least_per_leaf=80, l2=10.0)
@@ -62,7 +62,7 @@ RECIPES: dict[str, Recipe] = {
 """Name -> recipe of every learned allocator."""
 
 
-def recipe_named(name: str) -> Recipe:
+def recipe_by_name(name: str) -> Recipe:
     """The recipe of this name."""
     if name not in RECIPES:
         raise InputError(f"A recipe must be one of {', '.join(RECIPES)}; found {name!r}.")

@@ -35,10 +35,10 @@ def file_text(content: Mapping[str, Any]) -> str:
 def file_content(path: Path | str) -> dict[str, Any]:
     """The content of an allocator's file; files of another format or version and truncated files are refused."""
     data = reading.content(path, "an allocator's file", largest=LARGEST_BYTES)
-    return _checked_format(json_content(data, path, "an allocator as `deepval fit` writes it"), str(path))
+    return _check_format(json_content(data, path, "an allocator as `deepval fit` writes it"), str(path))
 
 
-def _checked_format(content: Any, source: str) -> dict[str, Any]:
+def _check_format(content: Any, source: str) -> dict[str, Any]:
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise InputError(f'{source}: must be an allocator as `deepval fit` writes it, with "format": "{FORMAT}".')
     if content.get("version") != VERSION:

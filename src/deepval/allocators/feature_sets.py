@@ -13,8 +13,8 @@ import numpy as np
 from deepval.allocators.allocator import Part
 from deepval.arrays import Float
 from deepval.features import FEATURE_NAMES, TRACKED_NAMES, Glance, Sight, cheap_features, tracked_features
+from deepval.features.cheap import Feature, features_of
 from deepval.features.glances import BRAKING, CORRIDORS_M, KINDS, PLACE, QUANTITIES, WINDOW, ahead, required_mps2
-from deepval.features.table import Feature, features_of
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import CLASSES
 

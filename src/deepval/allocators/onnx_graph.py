@@ -1,70 +1,179 @@
-"""A fitted allocator on rows of numbers -> an ONNX graph from its row to its score, in double precision throughout.
+"""Fitted models -> an ONNX graph from a row of numbers to a score, in double precision throughout.
 
 Trees become one TreeEnsemble whose leaves are added in our order, so their sums are exact to the bit. Thresholds stay
 doubles, so every row takes the same path. ONNX Runtime may add other sums in another order, which changes the last
-digits.
+digits. A graph is written as fields of protocol buffers: writing needs no library, and equal graphs have equal bytes.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from typing import Any
 
 import numpy as np
 
-from deepval.allocators.allocator import FittedAllocator
 from deepval.allocators.models import Linear, Model, Network, Quantile, Trees
 from deepval.allocators.models.model import Link, Standard
-from deepval.allocators.onnx_writer import IR_VERSION, ML, OPSETS, ROW, graph, model, node, shaped, tree_attributes
-from deepval.allocators.row_allocator import RECALLED, Learned
-from deepval.arrays import Float
-from deepval.errors import InputError, library
-from deepval.files.canonical import json_canonical
-from deepval.perception.running.onnx_model import open_session
+from deepval.errors import InputError
+
+_VARINT, _BYTES = 0, 2
+_INT, _TENSOR, _INTS = 2, 4, 7
+_TYPES = {"float32": 1, "uint8": 2, "int64": 7, "bool": 9, "float64": 11}
+"""Array type -> its number in ONNX."""
+Attribute = int | list[int] | np.ndarray
+
+
+def node(
+    operator: str, inputs: Sequence[str], outputs: str | Sequence[str], *, domain: str = "", **attributes: Attribute
+) -> bytes:
+    """An operator from input signals to one or more output signals."""
+    content = b"".join(field(1, signal.encode()) for signal in inputs)
+    content += b"".join(field(2, signal.encode()) for signal in ([outputs] if isinstance(outputs, str) else outputs))
+    content += field(4, operator.encode())
+    content += b"".join(field(5, _attribute(name, value)) for name, value in attributes.items())
+    return content + (field(7, domain.encode()) if domain else b"")
+
+
+def tensor(name: str, value: np.ndarray) -> bytes:
+    """A constant."""
+    lengths = b"".join(field(1, length) for length in value.shape)
+    data = np.ascontiguousarray(value, value.dtype.newbyteorder("<")).tobytes()
+    return lengths + field(2, _TYPES[value.dtype.name]) + field(8, name.encode()) + field(9, data)
+
+
+def value_info(name: str, shape: Sequence[int | str], *, dtype: str = "float32") -> bytes:
+    """An input or output; a length may be a name, and is then free."""
+    lengths = b"".join(field(1, field(1, n) if isinstance(n, int) else field(2, n.encode())) for n in shape)
+    return field(1, name.encode()) + field(2, field(1, field(1, _TYPES[dtype]) + field(2, lengths)))
+
+
+def graph(
+    name: str, nodes: Sequence[bytes], constants: Mapping[str, np.ndarray], *, inputs: bytes, outputs: bytes
+) -> bytes:
+    """The graph of nodes and constants from its one input to its one output."""
+    content = b"".join(field(1, part) for part in nodes) + field(2, name.encode())
+    content += b"".join(field(5, tensor(key, value)) for key, value in constants.items())
+    return content + field(11, inputs) + field(12, outputs)
+
+
+def model(content: bytes, *, ir_version: int, opsets: Mapping[str, int], facts: Mapping[str, str]) -> bytes:
+    """The whole file: a graph, the versions of its operators by domain, and facts by name."""
+    data = field(1, ir_version) + field(7, content)
+    data += b"".join(field(8, field(1, domain.encode()) + field(2, number)) for domain, number in opsets.items())
+    return data + b"".join(field(14, field(1, k.encode()) + field(2, v.encode())) for k, v in facts.items())
+
+
+def field(number: int, value: int | bytes) -> bytes:
+    """A field of protocol buffers: its number and kind, then a varint, or a length and bytes."""
+    if isinstance(value, int):
+        return _varint(number << 3 | _VARINT) + _varint(value)
+    return _varint(number << 3 | _BYTES) + _varint(len(value)) + value
+
+
+def _attribute(name: str, value: Attribute) -> bytes:
+    if isinstance(value, np.ndarray):
+        return field(1, name.encode()) + field(5, tensor("", value)) + field(20, _TENSOR)
+    listed = isinstance(value, list)
+    numbers = b"".join(field(8, number) for number in value) if listed else field(3, value)
+    return field(1, name.encode()) + numbers + field(20, _INTS if listed else _INT)
+
+
+def _varint(value: int) -> bytes:
+    groups = []
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*groups, value])
+
+
+ML = "ai.onnx.ml"
+OPSETS, IR_VERSION = {"": 17, ML: 5}, 10
+"""ONNX Runtime reads these versions from 1.20 on."""
+ROW, RAW = "row", "raw"
+
+
+def tree_graph(trees: Trees) -> bytes:
+    """The graph: row [n, columns] -> raw [n, 1], the sum of the leaves that a row reaches."""
+    whole = graph(
+        "trees",
+        [node("TreeEnsemble", (ROW,), RAW, domain=ML, **tree_attributes(trees))],
+        {},
+        inputs=value_info(ROW, ("n", trees.columns), dtype="float64"),
+        outputs=value_info(RAW, ("n", 1), dtype="float64"),
+    )
+    return model(whole, ir_version=IR_VERSION, opsets=OPSETS, facts={})
+
+
+def tree_attributes(head: Trees) -> dict[str, Any]:
+    """The attributes of a TreeEnsemble of all trees, after a first tree that adds the baseline."""
+    feature, threshold, gap_left, leaves = head.feature, head.threshold, head.gap_left, head.leaf
+    if not feature.size:  # a tree of depth 0 gets one split that sends every row left
+        shape = len(leaves), 1
+        feature, threshold, gap_left = np.zeros(shape, np.int64), np.full(shape, np.inf), np.ones(shape, bool)
+        leaves = np.repeat(leaves, 2, axis=1)
+    trees, inner = feature.shape
+    roots, first = 1 + inner * np.arange(trees)[:, None], 1 + (inner + 1) * np.arange(trees)[:, None]
+    left = 2 * np.arange(inner) + 1
+    last = left >= inner  # the level whose children are leaves, which have their own numbering
+    true, false = (np.where(last, first + child - inner, roots + child) for child in (left, left + 1))
+    to_leaf = np.tile(last, (trees, 1))
+
+    def as_list(start: int, rest: np.ndarray) -> list[int]:
+        return [start, *np.asarray(rest, np.int64).ravel().tolist()]
+
+    return {
+        "n_targets": 1,
+        "aggregate_function": 1,
+        "post_transform": 0,
+        "tree_roots": as_list(0, roots),
+        "nodes_featureids": as_list(0, feature),
+        "nodes_splits": np.concatenate([[np.inf], threshold.ravel()]),
+        "nodes_modes": np.zeros(1 + trees * inner, np.uint8),
+        "nodes_truenodeids": as_list(0, true),
+        "nodes_falsenodeids": as_list(0, false),
+        "nodes_trueleafs": as_list(1, to_leaf),
+        "nodes_falseleafs": as_list(1, to_leaf),
+        "nodes_missing_value_tracks_true": as_list(1, gap_left),
+        "leaf_targetids": [0] * (1 + leaves.size),
+        "leaf_weights": np.concatenate([[head.baseline], leaves.ravel()]),
+    }
+
 
 SCORE = "score"
 
 
-def onnx_of(allocator: Learned) -> bytes:
-    """The graph: row [n, columns] -> score [n, 1], or [n, modes above cheap] with one score per mode."""
+def score_graph(
+    heads: Sequence[Model], *, columns: int, weights: Sequence[float] | None, facts: Mapping[str, str]
+) -> bytes:
+    """The graph: row [n, columns] -> score [n, 1], the first head and the weighted others.
+
+    Without weights the scores are [n, heads], one per head.
+    """
     builder = _Graph()
-    heads = [builder.head(head) for head in allocator.heads]
-    if allocator.per_mode:
-        builder.add("Concat", heads, SCORE, axis=1)
+    signals = [builder.head(head) for head in heads]
+    if weights is None:
+        builder.add("Concat", signals, SCORE, axis=1)
     else:
-        signal = heads[0]
-        for index, (other, weight) in enumerate(zip(heads[1:], (-1.0, RECALLED), strict=False)):
+        signal = signals[0]
+        for index, (other, weight) in enumerate(zip(signals[1:], weights, strict=False)):
             signal = builder.add("Add", (signal, builder.add("Mul", (other, builder.number(weight)))), f"sum{index}")
         builder.add("Identity", (signal,), SCORE)
-    columns = len(allocator.feature_set.columns)
     whole = graph(
         "allocator",
         builder.nodes,
         builder.constants,
-        inputs=shaped(ROW, ("n", columns), dtype="float64"),
-        outputs=shaped(SCORE, ("n", len(heads) if allocator.per_mode else 1), dtype="float64"),
+        inputs=value_info(ROW, ("n", columns), dtype="float64"),
+        outputs=value_info(SCORE, ("n", len(heads) if weights is None else 1), dtype="float64"),
     )
-    return model(whole, ir_version=IR_VERSION, opsets=OPSETS, facts=facts_of(allocator))
-
-
-def facts_of(allocator: Learned) -> Mapping[str, str]:
-    """The metadata of a graph: its columns, the modes of its scores, and its training target and cell."""
-    facts: dict[str, Any] = {
-        "allocator": allocator.name,
-        "front": allocator.feature_set.name,
-        "columns": list(allocator.feature_set.columns),
-        "modes": list(allocator.modes),
-        "target": allocator.training.target,
-        "cell": allocator.training.cell,
-    }
-    return {f"deepval.{name}": v if isinstance(v, str) else json_canonical(v) for name, v in facts.items()}
+    return model(whole, ir_version=IR_VERSION, opsets=OPSETS, facts=facts)
 
 
 @dataclass
 class _Graph:
     """Nodes and constants so far; every signal has a unique name."""
 
-    nodes: list[bytes] = field(default_factory=list)
-    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    nodes: list[bytes] = dataclass_field(default_factory=list)
+    constants: dict[str, np.ndarray] = dataclass_field(default_factory=dict)
     signals: int = 0
 
     def add(self, operator: str, inputs: Any, output: str | None = None, **attributes: Any) -> str:
@@ -90,7 +199,7 @@ class _Graph:
             case Network():
                 return self.network(head)
             case Trees():
-                return self.linked(self.trees(head), head.link)
+                return self.link(self.trees(head), head.link)
             case Quantile():
                 return self.quantile(head)
             case _:
@@ -107,9 +216,9 @@ class _Graph:
             signal = self.add("Max", (signal, self.number(0.0))) if number else signal
             signal = self.add("Add", (self.add("MatMul", (signal, self.constant(weight))), self.constant(bias)))
         scaled = self.add("Mul", (signal, self.number(head.scale)))
-        return self.linked(self.add("Add", (scaled, self.number(head.shift))), head.link)
+        return self.link(self.add("Add", (scaled, self.number(head.shift))), head.link)
 
-    def linked(self, raw: str, link: Link) -> str:
+    def link(self, raw: str, link: Link) -> str:
         if link == "identity":
             return raw
         small = self.add("Exp", (self.add("Neg", (self.add("Abs", (raw,)),)),))
@@ -136,52 +245,3 @@ class _Graph:
         both = self.add("Cast", (self.add("Add", counts),), to=11)
         share = self.add("Div", (both, self.number(2.0 * max(len(head.reference), 1))))
         return self.add("Where", (self.add("IsNaN", (total,)), self.number(0.5), share))
-
-
-TOLERANCE = 1e-9
-"""Largest allowed difference of a score; relative to the largest score if that is above 1."""
-
-
-class Exported(NamedTuple):
-    """A graph and the result of its check: rows tried, the largest difference, and rows with bit-equal scores."""
-
-    graph: bytes
-    rows: int
-    difference: float
-    equal: int
-
-
-def exported(allocator: FittedAllocator, rows: Float[np.ndarray, "row column"]) -> Exported:
-    """The graph of an allocator that is a function of a row; InputError if its scores differ from ours.
-
-    The check uses the rows, the same rows with every third number missing, and with numbers on the trees' thresholds.
-    """
-    if not isinstance(allocator, Learned):
-        raise InputError(
-            f"{allocator.name} is no function of a row of numbers, so there is no graph from row to score."
-        )
-    library("onnxruntime", purpose="Checking an exported graph", extra="vision")
-    graph = onnx_of(allocator)
-    test_rows = _test_rows(allocator, rows)
-    (scores,) = open_session(graph, name=f"that of {allocator.name}", threads=1).run(None, {ROW: test_rows})
-    ours = allocator.score_rows(test_rows).reshape(scores.shape)
-    difference = float(np.abs(scores - ours).max())
-    if not difference <= TOLERANCE * max(1.0, float(np.abs(ours).max())):
-        raise InputError(
-            f"{allocator.name}: ONNX Runtime must score rows as we do; it differs by {difference:.3g} on one of "
-            f"{len(test_rows):,} rows. Nothing is written."
-        )
-    return Exported(graph, len(test_rows), difference, int((scores == ours).all(axis=1).sum()))
-
-
-def _test_rows(allocator: Learned, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "tried column"]:
-    """Rows for the check: unchanged, with gaps, and with columns on the thresholds of trees."""
-    plain = np.ascontiguousarray(rows, np.float64)
-    gaps = np.where(np.arange(plain.size).reshape(plain.shape) % 3 == 0, np.nan, plain)
-    on_threshold = plain.copy()
-    for head in allocator.heads:
-        feature, threshold = (getattr(head, name, np.zeros(0)) for name in ("feature", "threshold"))
-        cuts = np.flatnonzero(np.isfinite(threshold).ravel())
-        for index, cut in enumerate(cuts.tolist()):
-            on_threshold[index % len(on_threshold), int(feature.ravel()[cut])] = threshold.ravel()[cut]
-    return np.concatenate([plain, gaps, on_threshold])

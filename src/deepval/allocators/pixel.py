@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.allocators.allocator import FittedAllocator, Training
-from deepval.allocators.models.model import linked
-from deepval.allocators.onnx_writer import graph, model, node, shaped
+from deepval.allocators.models.model import apply_link
+from deepval.allocators.onnx_graph import graph, model, node, value_info
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError, library
 from deepval.features import Glance, Sight
-from deepval.features.views import View, picture, sampled
+from deepval.features.views import View, picture, sample_pixels
 from deepval.perception.running.onnx_model import open_session
 
 SIZE_PX = 128
@@ -120,8 +120,8 @@ def onnx_bytes(weights: Weights) -> bytes:
         "pixel_router",
         nodes,
         {name: value.astype("<f4") for name, value in constants.items()},
-        inputs=shaped("picture", (1, 3, SIZE_PX, SIZE_PX)),
-        outputs=shaped("log_odds", (1, 1)),
+        inputs=value_info("picture", (1, 3, SIZE_PX, SIZE_PX)),
+        outputs=value_info("log_odds", (1, 1)),
     )
     return model(whole, ir_version=IR_VERSION, opsets={"": OPSET}, facts={})
 
@@ -155,11 +155,11 @@ class _Layout(NamedTuple):
 @cache
 def _layout() -> _Layout:
     """The layout of the graph: weight bytes are those that differ if all weight bits are 0 and if all are 1."""
-    none, every = (np.frombuffer(onnx_bytes(_filled(byte)), np.uint8) for byte in (b"\x00", b"\xff"))
+    none, every = (np.frombuffer(onnx_bytes(_constant_weights(byte)), np.uint8) for byte in (b"\x00", b"\xff"))
     return _Layout(none, none != every)
 
 
-def _filled(byte: bytes) -> Weights:
+def _constant_weights(byte: bytes) -> Weights:
     def array(*shape: int) -> np.ndarray:
         return np.frombuffer(byte * (4 * int(np.prod(shape))), "<f4").reshape(shape)
 
@@ -219,8 +219,8 @@ class PixelRouter(FittedAllocator):
 
     def score_picture(self, image: Shaped[np.ndarray, "h w 3"]) -> float:
         """The probability that escalation pays, from the picture alone."""
-        raw = self._session.run(None, {"picture": prepared(image)[None]})[0]
-        return float(linked(np.asarray(raw, float).reshape(1), "logistic")[0])
+        raw = self._session.run(None, {"picture": network_input(image)[None]})[0]
+        return float(apply_link(np.asarray(raw, float).reshape(1), "logistic")[0])
 
     @cached_property
     def _session(self) -> Any:
@@ -258,20 +258,20 @@ def check_picture(view: View, frame: int) -> None:
         )
 
 
-def prepared(image: Shaped[np.ndarray, "h w 3"]) -> Float[np.ndarray, "3 size size"]:
+def network_input(image: Shaped[np.ndarray, "h w 3"]) -> Float[np.ndarray, "3 size size"]:
     """The network's input from a picture: every s-th pixel, resized to 128 x 128, levels centred; channels first.
 
     A sampled picture from a cell gives the same bits as the camera's whole picture.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or min(image.shape[:2]) < 1:
         raise InputError(f"a picture must be height x width x RGB of 8 bit; found {image.dtype} {image.shape}.")
-    part = np.asarray(sampled(image), float)
+    part = np.asarray(sample_pixels(image), float)
     for axis in (0, 1):
-        part = np.moveaxis(_resized(np.moveaxis(part, axis, 0)), 0, axis)
+        part = np.moveaxis(_resize(np.moveaxis(part, axis, 0)), 0, axis)
     return np.ascontiguousarray(np.moveaxis((part / 255.0 - MEAN) / SPREAD, 2, 0), dtype=np.float32)
 
 
-def _resized(lines: Float[np.ndarray, "line across 3"]) -> Float[np.ndarray, "size across 3"]:
+def _resize(lines: Float[np.ndarray, "line across 3"]) -> Float[np.ndarray, "size across 3"]:
     """The lines of a picture resized to 128: means of the lines near each centre, weighted by a tent.
 
     Taps are added in order, not as a matrix product, so that the bits are the same on every machine.

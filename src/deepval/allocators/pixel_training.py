@@ -20,9 +20,9 @@ from deepval.allocators.pixel import (
     PixelRouter,
     Weights,
     check_picture,
+    network_input,
     onnx_bytes,
     picture_of,
-    prepared,
 )
 from deepval.arrays import Float
 from deepval.errors import InputError, library
@@ -182,7 +182,7 @@ def _normalise(
 
 
 def _batch(torch: Any, picture: Callable[[int], np.ndarray], chosen: Any) -> Any:
-    pictures = torch.from_numpy(np.stack([prepared(picture(index)) for index in chosen.tolist()]))
+    pictures = torch.from_numpy(np.stack([network_input(picture(index)) for index in chosen.tolist()]))
     return pictures.contiguous(memory_format=torch.channels_last)
 
 

@@ -1,9 +1,12 @@
-"""Rows of a feature set and labels -> fitted models -> scores of a unit at once, or of one frame as it arrives."""
+"""Rows of a feature set and labels -> fitted models -> scores of a unit at once, or of one frame as it arrives.
+
+A fitted allocator can be exported as an ONNX graph, whose scores are checked against ours.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -11,12 +14,13 @@ import numpy as np
 from deepval.allocators.allocator import Examples, FittedAllocator, Lost, Part, Recipe, Score, Training, unseen
 from deepval.allocators.feature_sets import FEATURE_SETS, OBSERVED, FeatureSet
 from deepval.allocators.models import Learner, Linear, Model, Quantile, Trees, model_of
-from deepval.allocators.models.model import Standard, linked_one
-from deepval.allocators.onnx_writer import RAW, ROW, tree_graph
+from deepval.allocators.models.model import Standard, apply_link_to_one
+from deepval.allocators.onnx_graph import RAW, ROW, score_graph, tree_graph
 from deepval.arrays import Float
-from deepval.errors import InputError, NothingToLearnError
+from deepval.errors import InputError, NothingToLearnError, library
 from deepval.features import Glance, Sight
 from deepval.features.views import CheapMode
+from deepval.files.canonical import json_canonical
 from deepval.files.reading import check_form
 from deepval.perception.running.onnx_model import open_session
 from deepval.progress import Watch, unwatched
@@ -47,13 +51,16 @@ def _walk(model: Trees) -> Call | None:
     run, link, outputs = session.run, model.link, [RAW]
 
     def predict_one(row: Float[np.ndarray, "column"]) -> float:
-        return linked_one(run(outputs, {ROW: row.reshape(1, -1)})[0].item(), link)
+        return apply_link_to_one(run(outputs, {ROW: row.reshape(1, -1)})[0].item(), link)
 
     return predict_one
 
 
-RECALLED = 0.5
-"""Weight of the third head in rule "recall", from cross-validation over KITTI's training and validation units."""
+HEAD_WEIGHTS = (-1.0, 0.5)
+"""Weights of the second and third head in the score.
+
+The third, of rule "recall", is from cross-validation over KITTI's training and validation units.
+"""
 RECALL = {"lost_required": 1.0, "required": -1.0, "ego_speed_mps": Lost().speed_weight}
 """The untrained signal `lost` as a sum of columns."""
 
@@ -160,7 +167,7 @@ class Learned(FittedAllocator):
 def _combination(predictions: list[Any]) -> Any:
     """One score from one, two or three predictions: a, a - b, a - b + c/2."""
     score = predictions[0]
-    for prediction, weight in zip(predictions[1:], (-1.0, RECALLED), strict=False):
+    for prediction, weight in zip(predictions[1:], HEAD_WEIGHTS, strict=False):
         score = score + weight * prediction
     return score
 
@@ -283,3 +290,72 @@ def _head(recipe: RowRecipe, rows: np.ndarray, values: np.ndarray, seed: int) ->
 
 def _plain(settings: dict[str, Any]) -> dict[str, Any]:
     return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
+
+
+def onnx_of(allocator: Learned) -> bytes:
+    """The ONNX graph from an allocator's row to its score, or to one score per mode above cheap."""
+    weights = None if allocator.per_mode else HEAD_WEIGHTS
+    columns = len(allocator.feature_set.columns)
+    return score_graph(allocator.heads, columns=columns, weights=weights, facts=facts_of(allocator))
+
+
+def facts_of(allocator: Learned) -> Mapping[str, str]:
+    """The metadata of a graph: its columns, the modes of its scores, and its training target and cell."""
+    facts: dict[str, Any] = {
+        "allocator": allocator.name,
+        "front": allocator.feature_set.name,
+        "columns": list(allocator.feature_set.columns),
+        "modes": list(allocator.modes),
+        "target": allocator.training.target,
+        "cell": allocator.training.cell,
+    }
+    return {f"deepval.{name}": v if isinstance(v, str) else json_canonical(v) for name, v in facts.items()}
+
+
+TOLERANCE = 1e-9
+"""Largest allowed difference of a score; relative to the largest score if that is above 1."""
+
+
+class Export(NamedTuple):
+    """A graph and the result of its check: rows tried, the largest difference, and rows with bit-equal scores."""
+
+    graph: bytes
+    rows: int
+    difference: float
+    equal: int
+
+
+def export(allocator: FittedAllocator, rows: Float[np.ndarray, "row column"]) -> Export:
+    """The graph of an allocator that is a function of a row; InputError if its scores differ from ours.
+
+    The check uses the rows, the same rows with every third number missing, and with numbers on the trees' thresholds.
+    """
+    if not isinstance(allocator, Learned):
+        raise InputError(
+            f"{allocator.name} is no function of a row of numbers, so there is no graph from row to score."
+        )
+    library("onnxruntime", purpose="Checking an exported graph", extra="vision")
+    graph = onnx_of(allocator)
+    test_rows = _test_rows(allocator, rows)
+    (scores,) = open_session(graph, name=f"that of {allocator.name}", threads=1).run(None, {ROW: test_rows})
+    ours = allocator.score_rows(test_rows).reshape(scores.shape)
+    difference = float(np.abs(scores - ours).max())
+    if not difference <= TOLERANCE * max(1.0, float(np.abs(ours).max())):
+        raise InputError(
+            f"{allocator.name}: ONNX Runtime must score rows as we do; it differs by {difference:.3g} on one of "
+            f"{len(test_rows):,} rows. Nothing is written."
+        )
+    return Export(graph, len(test_rows), difference, int((scores == ours).all(axis=1).sum()))
+
+
+def _test_rows(allocator: Learned, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "tried column"]:
+    """Rows for the check: unchanged, with gaps, and with columns on the thresholds of trees."""
+    plain = np.ascontiguousarray(rows, np.float64)
+    gaps = np.where(np.arange(plain.size).reshape(plain.shape) % 3 == 0, np.nan, plain)
+    on_threshold = plain.copy()
+    for head in allocator.heads:
+        feature, threshold = (getattr(head, name, np.zeros(0)) for name in ("feature", "threshold"))
+        cuts = np.flatnonzero(np.isfinite(threshold).ravel())
+        for index, cut in enumerate(cuts.tolist()):
+            on_threshold[index % len(on_threshold), int(feature.ravel()[cut])] = threshold.ravel()[cut]
+    return np.concatenate([plain, gaps, on_threshold])

@@ -44,7 +44,7 @@ from deepval.perception.reported.losses import LOSSES
 from deepval.perception.reported.matching import GradedScores, fit_calibration
 from deepval.progress import Watch, unwatched
 from deepval.systems import System
-from deepval.systems.outcomes import Outcomes, joined
+from deepval.systems.outcomes import Outcomes, join_outcomes
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 from deepval.targets import ROUTING, RoutingObjective
@@ -304,7 +304,7 @@ def built(
 
 
 def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
-    outcomes = joined([part.outcomes for part in parts])
+    outcomes = join_outcomes([part.outcomes for part in parts])
     if not len(outcomes.input):
         raise InputError(f"{spec.id}: no frame can be judged; all modes must have been run on some frame.")
     attributes = _common_columns([part.known for part in parts])
@@ -354,5 +354,5 @@ def _check_coverage(spec: CellSpec, parts: Sequence[SharedPart], *, strict: bool
             check_scenes(mode.name, units)
     for mode, units in covered.items():
         scored = mode.reader is not None and mode.reader.scores != "none"
-        if mode.reader is None or not mode.reader.given:
+        if mode.reader is None or not mode.reader.by_definition:
             check_coverage(mode.name, units, scored=scored, strict=strict)

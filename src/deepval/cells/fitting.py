@@ -23,7 +23,7 @@ from deepval.allocators import (
     Recipe,
     Training,
     read_allocator,
-    recipe_named,
+    recipe_by_name,
 )
 from deepval.allocators.allocator import SIGNALS
 from deepval.arrays import Float, Int, Shaped
@@ -90,7 +90,7 @@ def fit_on(
         seed: Seed of the random steps of the fit.
         watch: Shows the progress of a long fit.
     """
-    chosen = recipe_named(recipe) if isinstance(recipe, str) else recipe
+    chosen = recipe_by_name(recipe) if isinstance(recipe, str) else recipe
     if cell.split.too_few is not None:
         raise InputError(
             f"{cell.id}: there is nothing to fit on: {cell.split.too_few}, and all are test units. Build the cell from "
@@ -168,7 +168,7 @@ def refit(cell: BuiltCell, like: FittedAllocator, *, watch: Watch = unwatched) -
     training = like.training
     if training.cell != cell.id:
         raise InputError(f"The allocator was fitted on cell {training.cell}; this is {cell.id}: give that cell.")
-    recipe = recipe_named(training.recipe).like(training.settings)
+    recipe = recipe_by_name(training.recipe).like(training.settings)
     return fit_on(cell, recipe, target=training.target, units=training.units, seed=training.seed, watch=watch)
 
 
@@ -317,7 +317,7 @@ def _without_validation(cell: BuiltCell, allocator: FittedAllocator, watch: Watc
     """The allocator fitted again without validation units; None where that is impossible."""
     training = allocator.training
     units = [unit for unit in training.units if unit not in cell.split.validation]
-    recipe = recipe_named(training.recipe).like(training.settings)
+    recipe = recipe_by_name(training.recipe).like(training.settings)
     if training.cell != cell.id or not units or recipe.extra is not None:
         return None
     try:
@@ -359,7 +359,7 @@ def out_of_fold(cell: BuiltCell, recipe: str | Recipe, *, folds: int = 5, seed: 
     Units with inputs, sorted as text, are dealt out to the folds in turn, test units among them. A judgement of these
     scores is therefore not held out in the sense of the split. `map_fits` maps the fits over the folds.
     """
-    chosen = recipe_named(recipe) if isinstance(recipe, str) else recipe
+    chosen = recipe_by_name(recipe) if isinstance(recipe, str) else recipe
     numbers = np.unique(unit_folds(cell.table, folds)).tolist()
     parts = list(map_fits(partial(_fold, cell, chosen, folds, seed), numbers))
     inputs, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("input", "score"))

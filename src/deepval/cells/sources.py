@@ -55,13 +55,13 @@ class ModeFile:
 def from_files(source: Dataset, files: Sequence[ModeFile], *, units: Sequence[str] | None = None) -> Material:
     """A data set on disk and modes on it, from files of detections or without, cheap first."""
     _refuse_repeated([file.name for file in files])
-    chosen = source.chosen(units) if units is not None else _cached_units(source, files)
+    chosen = source.select(units) if units is not None else _cached_units(source, files)
     return Material(source, tuple(_from_file(file, source, chosen) for file in files), chosen)
 
 
 def _cached_units(source: Dataset, files: Sequence[ModeFile]) -> tuple[str, ...]:
     """The units of a data set that are in a cache of one of the modes; all units where no cache has any."""
-    every = source.chosen(None)
+    every = source.select(None)
     caches = [file.path for file in files if file.path is not None and is_cache(file.path)]
     cached = {unit for path in caches for unit in units_in(path.parent, path.name)}
     there = tuple(unit for unit in every if unit in cached)
@@ -81,7 +81,7 @@ def _from_file(file: ModeFile, source: Dataset, units: Sequence[str]) -> ModeSpe
     reader = FileMode.of(file.path, file.name, file.scores, units, source.classes, frames_run=file.frames_run)
     if file.threshold is not None and reader.scores == "none":
         raise InputError(f"mode {file.name} has no scores; a threshold needs some: leave the threshold out.")
-    return ModeSpec(file.name, reader.made, file.threshold, file.classes, reader)
+    return ModeSpec(file.name, reader.definition, file.threshold, file.classes, reader)
 
 
 def _without_file(mode: ModeFile) -> ModeSpec:
@@ -92,7 +92,7 @@ def _without_file(mode: ModeFile) -> ModeSpec:
         raise InputError(f"mode {mode.name} has {reader.scores} for scores; found {mode.scores!r}: leave it out.")
     default = DEFAULT_THRESHOLD if isinstance(reader, Profiled) else None
     threshold = default if mode.threshold is None else mode.threshold
-    return ModeSpec(mode.name, reader.made, threshold, mode.classes, reader)
+    return ModeSpec(mode.name, reader.definition, threshold, mode.classes, reader)
 
 
 def synthetic(
@@ -123,9 +123,10 @@ def synthetic(
     used_classes = None if classes is None else tuple(classes)
     readers = {name: Simulated(seed, world.settings, MODES[name]) for name in modes}
     mode_specs = [
-        ModeSpec(name, r.made, limits.get(name, DEFAULT_THRESHOLD), used_classes, r) for name, r in readers.items()
+        ModeSpec(name, r.definition, limits.get(name, DEFAULT_THRESHOLD), used_classes, r)
+        for name, r in readers.items()
     ]
-    return Material(world, tuple(mode_specs), world.chosen(units))
+    return Material(world, tuple(mode_specs), world.select(units))
 
 
 def _refuse_repeated(names: Sequence[str]) -> None:

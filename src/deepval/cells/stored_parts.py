@@ -18,7 +18,7 @@ from deepval.cells.view_files import camera_entry, camera_of
 from deepval.files.canonical import digest_of, joint_sha256, json_content, json_packed, plain
 from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.ap_swap import GradedFrames
-from deepval.perception.reported.detections import Covered, Detections
+from deepval.perception.reported.detections import Coverage, Detections
 from deepval.systems.outcomes import Outcomes
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
@@ -72,7 +72,7 @@ class SharedPart:
     evidence: Mapping[str, Float[np.ndarray, "input"]]
     on_ground: Mapping[str, Float[np.ndarray, "input"]]
     graded: tuple[GradedFrames, GradedFrames] | None
-    covered: Mapping[str, Covered]
+    covered: Mapping[str, Coverage]
 
 
 class PartStore(ABC):
@@ -200,7 +200,7 @@ def shared_of(arrays: Arrays, unit: str) -> SharedPart:
         unit=unit, cameras={"front": camera_of(header["camera"])}, vehicle=vehicle, **_unprefixed("scene", arrays)
     )
     covered = {
-        mode: Covered(*map(int, row[:4]), *map(float, row[4:]))
+        mode: Coverage(*map(int, row[:4]), *map(float, row[4:]))
         for mode, row in zip(header["modes"], arrays["covered"], strict=True)
     }
     weak, strong = (GradedFrames(**_unprefixed(end, arrays)) if header["graded"] else None for end in ENDS)

@@ -20,8 +20,7 @@ from deepval.cells.stored_parts import Observed, SharedPart, UnitPart
 from deepval.datasets import Dataset
 from deepval.errors import InputError
 from deepval.features.views import connectors_m
-from deepval.perception.placing import PLACINGS
-from deepval.perception.placing.monocular import monocular_objects
+from deepval.perception.placing import PLACINGS, monocular_objects
 from deepval.perception.reported.ap_swap import GradedFrames, graded_frames
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import (
@@ -42,7 +41,7 @@ from deepval.perception.reported.matching import (
     matching,
 )
 from deepval.progress import Watch, unwatched
-from deepval.systems.outcomes import Branches, Outcomes, branches, joined, recombined, unit_outcomes
+from deepval.systems.outcomes import Branches, Outcomes, branches, join_outcomes, reweight, unit_outcomes
 from deepval.systems.system import constants, same_plans, settable, with_constants
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
@@ -253,7 +252,7 @@ def unit_plans(specs: Sequence[CellSpec], unit: str) -> Iterator[UnitPlans]:
         rule = spec.acting
         same = [unit_plan for other, unit_plan in planned if _plans_alike(other, spec)]
         if same:
-            yield replace(same[0], outcomes=recombined(same[0].outcomes, rule))
+            yield replace(same[0], outcomes=reweight(same[0].outcomes, rule))
             continue
         data = unit_data(spec, unit)
         for mode in spec.modes:
@@ -353,7 +352,7 @@ def variant_tables(
     units = [str(like.unit_ids[index]) for index in sorted(set(like.unit.tolist()))]
     parts = [[unit_plan.outcomes for unit_plan in unit_plans(variants, unit)] for unit in watch(units, label)]
     tables = []
-    for outcomes in map(joined, zip(*parts, strict=True)):
+    for outcomes in map(join_outcomes, zip(*parts, strict=True)):
         table = ValueTable.from_columns(
             unit=outcomes.unit, input=outcomes.input, losses=outcomes.losses, order=outcomes.order
         )

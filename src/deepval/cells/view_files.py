@@ -15,7 +15,7 @@ import numpy as np
 
 from deepval.cells.explorer import SCHEMA
 from deepval.errors import InputError, reason
-from deepval.features.views import CheapMode, View, picture, sampled
+from deepval.features.views import CheapMode, View, picture, sample_pixels
 from deepval.files import reading
 from deepval.files.canonical import Manifest, cell_content, json_content, json_text
 from deepval.files.reading import check_file_form
@@ -260,7 +260,9 @@ def _pictures(view: View) -> bytes:
         missing = view.scene.inputs[int(np.flatnonzero(~view.scene.has_image)[0])]
         raise InputError(f"Pictures are kept of whole units; {missing} has none: build without them, or add the file.")
     out = io.BytesIO()
-    np.save(out, np.stack([sampled(picture(view.scene, frame)) for frame in range(len(view))]), allow_pickle=False)
+    np.save(
+        out, np.stack([sample_pixels(picture(view.scene, frame)) for frame in range(len(view))]), allow_pickle=False
+    )
     return out.getvalue()
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from deepval.allocators import RECIPES, FittedAllocator, Learned, PixelRouter, read_allocator, recipe_named
-from deepval.allocators.onnx_graph import exported
+from deepval.allocators import RECIPES, FittedAllocator, Learned, PixelRouter, read_allocator, recipe_by_name
+from deepval.allocators.row_allocator import export
 from deepval.cells import fitting
 from deepval.cells.fitting import allocator_named, called
 from deepval.cells.folder import BuiltCell, read_cell
@@ -235,7 +235,7 @@ def _recipes(cell: BuiltCell, names: list[str]) -> list[str]:
 
     recipes = [name for text in names for name in (recipes_for(cell) if text == ALL else [text])]
     for name in recipes:
-        recipe_named(name)
+        recipe_by_name(name)
     return list(dict.fromkeys(recipes))
 
 
@@ -332,7 +332,7 @@ def _export(cell: Path, allocator: str, out: Path | None, *, json: bool) -> None
         facts = {"allocator": fitted.name, "file": str(out), "rows": 0, "difference": 0.0}
         description = "the graph that it is served by, from picture to log_odds"
     elif isinstance(fitted, Learned):
-        checked = exported(fitted, fitting.rows_on(built, fitted))
+        checked = export(fitted, fitting.rows_on(built, fitted))
         write_atomically(out, checked.graph)
         facts = {
             "allocator": fitted.name,

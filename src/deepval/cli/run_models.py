@@ -126,14 +126,14 @@ def perceive(
 
 def _pictures(images: Path | None, files: DataFiles) -> "Path | dict[str, list[tuple[int, Path]]]":
     """A folder of images, or the pictures of a data set by unit."""
-    from deepval.perception.running.image_units import units_of_scenes
+    from deepval.perception.running.perceive import units_of_scenes
 
     if files.dataset is None and images is not None and files.root is None and files.units is None:
         return images
     if images is not None or files.dataset is None:
         raise InputError("Give a folder of images, or --dataset with --root and --units, not both.")
     opened = files.open()
-    units = opened.chosen(files.unit_names)
+    units = opened.select(files.unit_names)
     return units_of_scenes(opened.read_unit(unit)[0] for unit in terminal.watch(units, f"units of {opened.name}"))
 
 
@@ -209,7 +209,7 @@ def drive(
         raise InputError(f"--dataset must have logged drives with lane maps; {kind} has none: choose another.")
     if mode is None and not (threshold is None and geometry is None):
         raise InputError("--threshold and --geometry apply only to --mode: give it too.")
-    units = opened.chosen(files.unit_names)
+    units = opened.select(files.unit_names)
     placing = options.one_of(geometry or "tracks", tuple(PLACINGS), "--geometry")
     perceive = None if mode is None else _perceive(opened, units, _mode_file(mode, threshold), PLACINGS[placing])
     rows = list(
@@ -349,7 +349,7 @@ class TrainingFiles(MappedFiles):
         names = options.unit_list(text, ROLES) or []
         if names == [text] and text in ROLES:
             return units_of(split(source.name, source.unit_ids()), text)
-        return source.chosen(names)
+        return source.select(names)
 
 
 def train_planner(

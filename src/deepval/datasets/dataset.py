@@ -49,7 +49,7 @@ class Dataset(ABC):
         """The units that, as is clear before reading them, have no lane map."""
         return ()
 
-    def chosen(self, units: Sequence[str] | None) -> tuple[str, ...]:
+    def select(self, units: Sequence[str] | None) -> tuple[str, ...]:
         """The named units (all where None) in the data set's order; raises with the names of unknown ones."""
         all_units = self.unit_ids()
         unknown = sorted(set(units or ()) - set(all_units))
@@ -59,7 +59,7 @@ class Dataset(ABC):
 
     def read(self, units: Sequence[str] | None = None) -> "Recording":
         """Units in memory, all where None."""
-        pairs = [self.read_unit(unit) for unit in self.chosen(units)]
+        pairs = [self.read_unit(unit) for unit in self.select(units)]
         return Recording(self.name, tuple(scene for scene, _ in pairs), tuple(truth for _, truth in pairs))
 
 

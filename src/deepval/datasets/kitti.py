@@ -19,9 +19,8 @@ from deepval.files import reading
 from deepval.files.canonical import digest_of
 from deepval.geometry.camera import Camera, transform
 from deepval.geometry.classes import KITTI_CLASSES
-from deepval.geometry.motion import track_closing_mps
 from deepval.geometry.vehicle import ground_corners_m
-from deepval.world.objects import Objects
+from deepval.world.objects import Objects, track_closing_mps
 from deepval.world.scene import FASTEST_MPS, Scene
 from deepval.world.truth import Truth
 

@@ -24,9 +24,8 @@ from deepval.files import reading
 from deepval.files.canonical import read_json
 from deepval.geometry.camera import Camera, cuboid_corners_m, image_boxes_px
 from deepval.geometry.classes import IN_NUSCENES
-from deepval.geometry.motion import track_closing_mps
 from deepval.geometry.vehicle import ZOE, ground_corners_m, ground_poses, headings_rad, transforms
-from deepval.world.objects import Objects
+from deepval.world.objects import Objects, track_closing_mps
 from deepval.world.scene import LONGEST_M, Lane, LaneMap, Outline, Scene
 from deepval.world.truth import Future, Truth
 

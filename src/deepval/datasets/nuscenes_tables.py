@@ -187,7 +187,7 @@ class Tables:
             )
         return row
 
-    def _checked(self, table: str, row: Row, form: Any) -> Row:
+    def _check_numbers(self, table: str, row: Row, form: Any) -> Row:
         """A row of a table, with numbers in the columns of a form."""
         at = f"{self.folder / table}.json: {table} {row['token']}"
         numbers = check_form(form, row, at)
@@ -217,7 +217,7 @@ class Tables:
 
     def _tokens(self, unit: str) -> list[str]:
         """Tokens of a scene's keyframes, by following `next`."""
-        scene, tokens = self._checked("scene", self.scenes[unit], SceneForm), []
+        scene, tokens = self._check_numbers("scene", self.scenes[unit], SceneForm), []
         token, referrer = scene["first_sample_token"], f"scene {unit}"
         while token:
             sample = self._get("sample", token, referrer=referrer)
@@ -233,7 +233,7 @@ class Tables:
 
     def _poses(self, sweeps: Sequence[Row]) -> tuple[np.ndarray, np.ndarray]:
         rows = [self._get("ego_pose", row["ego_pose_token"], referrer=f"sample_data {row['token']}") for row in sweeps]
-        poses = [self._checked("ego_pose", pose, PoseForm) for pose in rows]
+        poses = [self._check_numbers("ego_pose", pose, PoseForm) for pose in rows]
         rotation = np.array([pose["rotation"] for pose in poses], float)
         return rotation, np.array([pose["translation"] for pose in poses], float)
 
@@ -251,7 +251,7 @@ class Tables:
         return Keyframes(np.array(tokens, dtype=str), stamps, rotation, translation)
 
     def _stamp(self, token: str, referrer: str) -> int:
-        return self._checked("sample", self._get("sample", token, referrer=referrer), SampleForm)["timestamp"]
+        return self._check_numbers("sample", self._get("sample", token, referrer=referrer), SampleForm)["timestamp"]
 
     def location_of(self, unit: str) -> str:
         """Where a scene was driven, such as singapore-onenorth."""
@@ -280,14 +280,14 @@ class Tables:
             sensor = next((row for row in self.rows["calibrated_sensor"] if row["sensor_token"] in sensors), None)
         if sensor is None or not sensor.get("camera_intrinsic"):
             raise InputError(f"{self.folder}: {unit} must have a calibration of {channel}; the tables have none.")
-        mounted = self._checked("calibrated_sensor", sensor, PoseForm)
-        intrinsic = self._checked("calibrated_sensor", sensor, IntrinsicForm)["camera_intrinsic"]
+        mounted = self._check_numbers("calibrated_sensor", sensor, PoseForm)
+        intrinsic = self._check_numbers("calibrated_sensor", sensor, IntrinsicForm)["camera_intrinsic"]
         calibration = CameraCalibration(mounted["rotation"], mounted["translation"], intrinsic)
         rotation, translation = self._poses(taken) if len(taken) == len(rows) else (None, None)
         return calibration, rotation, translation
 
     @cached_property
-    def _annotated(self) -> dict[str, list[Row]]:
+    def _annotations_by_sample(self) -> dict[str, list[Row]]:
         """Annotations by sample."""
         by_sample: dict[str, list[Row]] = {}
         for row in self.rows["sample_annotation"]:
@@ -311,17 +311,17 @@ class Tables:
         most_s = 2 * LONGEST_S if row["prev"] and row["next"] else LONGEST_S
         if before is after or not 0 < elapsed_s <= most_s:
             return [np.nan] * 3
-        positions_m = [self._checked("sample_annotation", end, PoseForm)["translation"] for end in ends]
+        positions_m = [self._check_numbers("sample_annotation", end, PoseForm)["translation"] for end in ends]
         return [(to - of) / elapsed_s for of, to in zip(*positions_m, strict=True)]
 
     def annotations_of(self, unit: str) -> Annotations:
         """The annotations of a scene whose category has a class in the detection benchmark."""
         rows: list[tuple[int, str, Row]] = []
         for frame, token in enumerate(self._tokens(unit)):
-            for row in self._annotated.get(token, ()):
+            for row in self._annotations_by_sample.get(token, ()):
                 kind = self._class_of(row)
                 if kind is not None:
-                    rows.append((frame, kind, self._checked("sample_annotation", row, AnnotationForm)))
+                    rows.append((frame, kind, self._check_numbers("sample_annotation", row, AnnotationForm)))
         tracks: dict[str, int] = {}
         for _, _, row in rows:
             tracks.setdefault(row["instance_token"], len(tracks))

@@ -30,7 +30,7 @@ class _Process(Worker):
         theirs.close()
 
     def begin(self, work: Callable[[Any], Any], item: Any) -> None:
-        with suppress(OSError):  # `ended` reports a process that is gone
+        with suppress(OSError):  # `outcome_at_end` reports a process that is gone
             self.pipe.send((work, item))
 
     def dismiss(self) -> None:
@@ -38,7 +38,7 @@ class _Process(Worker):
         self.process.join()
         self.pipe.close()
 
-    def ended(self) -> Done | LostWorker:
+    def outcome_at_end(self) -> Done | LostWorker:
         """The outcome that came through the pipe, or how the process ended."""
         try:
             result, error = self.pipe.recv()
@@ -79,7 +79,7 @@ class LocalCrew(Crew):
         """Outcomes of the workers that ended."""
         processes = [worker for worker in busy if isinstance(worker, _Process)]
         ready = connection.wait([worker.pipe for worker in processes], timeout_s)
-        return [(worker, worker.ended()) for worker in processes if worker.pipe in ready]
+        return [(worker, worker.outcome_at_end()) for worker in processes if worker.pipe in ready]
 
 
 def _serve(pipe: Any, memory_mb: int | None) -> None:

@@ -79,7 +79,7 @@ class _Actor(Worker):
         with suppress(Exception):
             self.ray.kill(self.handle)
 
-    def ended(self) -> Done | LostWorker:
+    def outcome_at_end(self) -> Done | LostWorker:
         try:
             result, error = self.ray.get(self.result)
         except self.ray.exceptions.RayTaskError as error:  # the actor failed before the work started
@@ -150,4 +150,4 @@ class RayCrew(Crew):
             time.sleep(timeout_s)
             return []
         ready, _ = self._ray.wait(awaited, num_returns=1, timeout=timeout_s)
-        return [(actor, actor.ended()) for actor in actors if actor.result in ready]
+        return [(actor, actor.outcome_at_end()) for actor in actors if actor.result in ready]

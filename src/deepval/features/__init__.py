@@ -4,10 +4,16 @@ Frame and Past -> glance -> Glance -> cheap_features, or tracked_features if the
 the past of the next frame. For a unit: View -> Sight, which holds the glances of its frames.
 """
 
-from deepval.features.cheap import cheap_features
+from deepval.features.cheap import (
+    FEATURE_NAMES,
+    FEATURES,
+    TRACKED_FEATURES,
+    TRACKED_NAMES,
+    Feature,
+    cheap_features,
+    tracked_features,
+)
 from deepval.features.glances import Glance, Sight, glance
-from deepval.features.table import FEATURE_NAMES, FEATURES, Feature
-from deepval.features.tracked import TRACKED_FEATURES, TRACKED_NAMES, tracked_features
 
 __all__ = [
     "FEATURES",

@@ -1,15 +1,156 @@
-"""Glance -> the 65 cheap-side features of a frame. Names, order and formulas are those of `table`."""
+"""Glance -> the 65 cheap-side features of a frame, or the 18 of its observed objects, if the mode's placing observes.
+
+p is the probability of a reported box; boxes with p < 0.10 are left out. Over an empty set, sums, counts and maxima are
+0, and means, minima and order statistics are NaN. A feature is also NaN if its input is missing: usable scores, the
+mode's threshold, pictures, the previous frame, or boxes because the cheap mode was not run. Ranges are capped at 80 m
+and times at 10 s; over an empty set they have these values.
+
+Objects are those that the planner receives from the cheap mode's report, in the ego frame (x forward, y left). The gap
+is the distance from the ego's front to an object that extends beyond it, 0 if the object is beside the front or across
+it. The corridor is straight and as wide as the ego; if the ego's size is unknown, it extends 1.2 m to either side, from
+the ego origin on. The closing speed is ego speed minus the object's own forward speed, or the reported closing speed if
+that is unknown. Distances are between centres. Over an empty set, counts and maxima are 0 and means are NaN. Gaps are
+capped at 80 m and times at 10 s; over an empty set they have these values. A feature is also NaN if its input is
+missing: the previous frame (for track ids: if it was not run), objects because the cheap mode was not run, or the route
+because there is no map, route or pose.
+"""
 
 from bisect import bisect_right
-from math import inf, isnan, nan, sqrt
+from collections.abc import Sequence
+from math import hypot, inf, isnan, nan, sqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.features.glances import BRAKING, PLACE, Glance, ahead, box_iou, stopping_mps2
-from deepval.features.table import FEATURE_NAMES
+from deepval.features.glances import (
+    BRAKING,
+    CODE_OF_KIND,
+    KINDS,
+    PLACE,
+    QUANTITIES,
+    Glance,
+    ahead,
+    box_iou,
+    half_width_m,
+    in_way,
+    stopping_mps2,
+)
 from deepval.features.views import IMAGE_STATISTICS, image_statistics
 from deepval.geometry.classes import CLASSES
+
+
+class Feature(NamedTuple):
+    """One column of a feature matrix."""
+
+    name: str
+    group: str
+    formula: str
+
+
+def features_of(group: str, formulas: dict[str, str]) -> tuple[Feature, ...]:
+    """The features of one group, from name -> formula; an empty formula means that of the quantity of this name."""
+    return tuple(Feature(name, group, formula or QUANTITIES[name]) for name, formula in formulas.items())
+
+
+CONFIDENCE = features_of(
+    "confidence",
+    {
+        "confidence_sum": "sum of p",
+        "confidence_mean": "mean of p",
+        "confidence_std": "standard deviation of p (population)",
+        "confidence_min": "smallest p",
+        "confidence_q25": "lower quartile of p (linear between order statistics)",
+        "confidence_q50": "median of p",
+        "confidence_q75": "upper quartile of p",
+        "confidence_max": "largest p",
+        "confidence_second": "second largest p, NaN if there are fewer boxes",
+        "confidence_third": "third largest p, likewise",
+        "confidence_fourth": "fourth largest p, likewise",
+        "confidence_fifth": "fifth largest p, likewise",
+        "confidence_025": "number with 0.25 <= p < 0.40",
+        "confidence_040": "number with 0.40 <= p < 0.60",
+        "confidence_060": "number with 0.60 <= p < 0.80",
+        "confidence_080": "number with 0.80 <= p",
+    },
+)
+UNCERTAINTY = features_of(
+    "uncertainty",
+    {
+        "entropy_sum": "sum of the entropy -p ln p - (1-p) ln (1-p)",
+        "doubt_sum": "sum of 4 p (1-p): the signal `uncertainty`",
+        "low_count": "number with 0.10 <= p < 0.25",
+        "margin_sum": "sum of |p - threshold|",
+        "margin_005": "number with |p - threshold| <= 0.05",
+        "margin_010": "number with |p - threshold| <= 0.10",
+        "entropy_mean": "mean entropy",
+        "margin_mean": "mean |p - threshold|",
+        "entropy_max": "largest entropy",
+        "margin_min": "smallest |p - threshold|",
+        "suppression_pairs": "number of pairs of reported boxes of one class with IoU > 0.4 (suppression ambiguity)",
+        "suppression_sum": "sum of their IoU",
+        "suppression_max": "largest of their IoU",
+    },
+)
+COMPLEXITY = features_of(
+    "complexity",
+    {
+        "count": "",
+        "count_car": "number of used boxes of class Car",
+        "count_large": "number of used boxes of class Van, Truck, Bus, Tram or Misc",
+        "count_person": "number of used boxes of class Pedestrian or Person_sitting",
+        "count_cyclist": "number of used boxes of class Cyclist",
+        "area_sum": "sum of area / (fx fy) over used boxes",
+        "fresh_count": "number of used boxes without a match in the previous frame (same class, best IoU >= 0.3)",
+        "area_max": "largest area / (fx fy) of a used box",
+        "overlap_sum": "sum of IoU over pairs of used boxes",
+        "overlap_max": "largest IoU of two used boxes",
+        "vanished_count": "number of used boxes of the previous frame that no used box overlaps by IoU >= 0.3",
+        "count_change": "count - count one frame before",
+        "ego_speed_mps": "",
+        "ego_acceleration_mps2": "(ego speed - ego speed one frame before) / dt",
+        "brightness": "mean level of the small grey picture (0 to 255)",
+        "contrast": "standard deviation of its levels",
+        "edge_density": "share of its pixels that differ from the right or lower neighbour by more than 16 levels",
+        "sharpness": "standard deviation of its Laplacian (low where the picture is blurred)",
+        "difference_mean": "mean |level - level one frame before|",
+        "difference_max": "largest |level - level one frame before|",
+    },
+)
+CRITICALITY = features_of(
+    "criticality",
+    {
+        "required": "",
+        "required_wider_03": "",
+        "required_wider_08": "",
+        "required_narrower_04": "",
+        "corridor_count": "",
+        "corridor_nearest_m": "",
+        "proximity": "",
+        "headway_s": "corridor_nearest_m / ego speed, at most 10",
+        "required_closing": "a_req at closing speeds alone",
+        "required_reported": "a_req with the boxes below the threshold too, these at ego speed",
+        "nearest_m": "smallest range of a used object ahead (0 < range <= 80 m)",
+        "side_nearest_m": "smallest range of a used object ahead beside the corridor, within 3.5 m of its middle",
+        "time_to_collision_s": "smallest range / closing speed of a used object in the corridor, at most 10",
+        "aside_m": "smallest distance of a used object's nearer side from the corridor's middle, 0 < range <= 40 m; "
+        "negative if it extends across the middle, at most 10",
+        "close_count": "number of used objects with 0 < range <= 20 m",
+        "demanding_confidence": "p of the object that requires a_req (if several, the largest), NaN if a_req is 0",
+    },
+)
+FEATURES: tuple[Feature, ...] = CONFIDENCE + UNCERTAINTY + COMPLEXITY + CRITICALITY
+"""The 65 features, in the order of the columns."""
+FEATURE_NAMES = tuple(feature.name for feature in FEATURES)
+assert len(set(FEATURE_NAMES)) == len(FEATURES) == 65
+
+
+def markdown(features: Sequence[Feature]) -> str:
+    """The features as a Markdown table."""
+    bar = r"\|"
+    lines = [f"| {n} | `{f.name}` | {f.group} | {f.formula.replace('|', bar)} |" for n, f in enumerate(features, 1)]
+    return "\n".join(["| # | name | group | formula |", "|--:|---|---|---|", *lines]) + "\n"
+
 
 LEAST_PROBABILITY = 0.10
 LOW_CONFIDENCE = 0.25
@@ -195,3 +336,81 @@ def _demanding_confidence(glance: Glance) -> float:
     return max(
         (p for item, demand, p in demanding if demand == required and item.aside_m < BRAKING.corridor_m), default=-inf
     )
+
+
+WITHIN_M = {"within_10": 10.0, "within_20": 20.0, "within_40": 40.0}
+
+EGO = features_of(
+    "ego",
+    {
+        "ego_speed_mps": "",
+        "ego_acceleration_mps2": "(ego speed - ego speed one frame before) / dt",
+    },
+)
+TRAFFIC = features_of(
+    "traffic",
+    {
+        "count_vehicle": "number of objects of class Car, Van, Truck, Bus, Tram or Misc",
+        "count_person": "number of objects of class Pedestrian or Person_sitting",
+        "count_cyclist": "number of objects of class Cyclist",
+        "count_static": "number of objects of class Traffic_cone or Barrier",
+        "within_10": "number of objects at a distance of at most 10 m",
+        "within_20": "number of objects at a distance of at most 20 m",
+        "within_40": "number of objects at a distance of at most 40 m",
+        "speed_mean_mps": "mean speed of the objects that are not static and whose velocity is known",
+        "fresh_count": "number of track ids that were not observed one frame before",
+        "vanished_count": "number of track ids that were observed one frame before and are not now",
+    },
+)
+NEED = features_of(
+    "criticality",
+    {
+        "nearest_m": "smallest gap of an object",
+        "corridor_nearest_m": "smallest gap of an object in the corridor",
+        "corridor_closing_mps": "closing speed of that object (if several, the largest), 0 if there is none",
+        "time_to_collision_s": "smallest gap / closing speed over the objects in the corridor that come nearer",
+        "required": "a_req, m/s²: largest deceleration that an object in the corridor requires at its closing speed: "
+        "closing² / 2 (gap - 2 m - 0.4 s closing), at most 9, 0 if none",
+    },
+)
+ROUTE = features_of("route", {"connector_m": "distance along the route to the next lane through an intersection"})
+TRACKED_FEATURES: tuple[Feature, ...] = EGO + TRAFFIC + NEED + ROUTE
+"""The 18 features, in the order of the columns."""
+TRACKED_NAMES = tuple(feature.name for feature in TRACKED_FEATURES)
+TRACKED_UNKNOWN = dict.fromkeys(TRACKED_NAMES, nan)
+assert len(set(TRACKED_NAMES)) == len(TRACKED_FEATURES) == 18
+
+
+def tracked_features(glance: Glance) -> Float[np.ndarray, "feature"]:
+    """The 18 features of a frame, in the order of TRACKED_FEATURES."""
+    values = TRACKED_UNKNOWN | motion(glance) | {"connector_m": glance.frame.connector_m}
+    if glance.frame.run and glance.mode.observes:
+        values |= _traffic(glance) | _need(glance)
+    return np.array([values[name] for name in TRACKED_NAMES])
+
+
+def _traffic(glance: Glance) -> Values:
+    tracks = glance.tracks
+    values: Values = {f"count_{kind}": sum(track.kind == code for track in tracks) for code, kind in enumerate(KINDS)}
+    values |= {name: sum(track.distance_m <= bound for track in tracks) for name, bound in WITHIN_M.items()}
+    movers = [track for track in tracks if track.kind != CODE_OF_KIND["static"]]
+    speeds = [hypot(track.vx_mps, track.vy_mps) for track in movers if not isnan(track.vx_mps + track.vy_mps)]
+    if speeds:
+        values["speed_mean_mps"] = total(speeds) / len(speeds)
+    now, before = glance.after.ids, glance.past.ids
+    if now is not None and before is not None:
+        values |= {"fresh_count": len(now - before), "vanished_count": len(before - now)}
+    return values
+
+
+def _need(glance: Glance) -> Values:
+    inside = in_way(glance.tracks, half_width_m(glance.frame.vehicle))
+    near_m, far_m = glance.row[PLACE["corridor_nearest_m"]], BRAKING.farthest_m
+    coming = [track.gap_m / track.closing_mps for track in inside if track.closing_mps > 0]
+    return {
+        "nearest_m": min([far_m, *(track.gap_m for track in glance.tracks)]),
+        "corridor_nearest_m": near_m,
+        "corridor_closing_mps": max((track.closing_mps for track in inside if track.gap_m == near_m), default=0.0),
+        "time_to_collision_s": min([LONGEST_S, *coming]),
+        "required": glance.row[PLACE["required"]],
+    }

@@ -21,13 +21,12 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
-from deepval.features.views import CheapMode, Frame, Past, Remembered, View, frames_of, grey, sampled
+from deepval.features.views import CheapMode, Frame, Past, Remembered, View, frames_of, grey, sample_pixels
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import CLASSES, HEIGHT_M, NUSCENES_CLASSES, SUPER_CLASS
 from deepval.geometry.lift import LiftSettings
-from deepval.geometry.motion import BrakingSettings
 from deepval.geometry.vehicle import Vehicle
-from deepval.world.objects import Objects
+from deepval.world.objects import BrakingSettings, Objects
 
 BRAKING = BrakingSettings()
 """The rule of docs/definitions.md, Braking controller."""
@@ -213,10 +212,10 @@ def glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
         raise InputError(f"time must pass between the frames of a unit; frame {number} has dt_s = {frame.dt_s}.")
     odometer_m = past.odometer_m + speed_mps * frame.dt_s if number else 0.0
     if mode.observes or frame.objects is not None:
-        return _observed(frame, past, mode=mode, odometer_m=odometer_m)
+        return _glance_at_objects(frame, past, mode=mode, odometer_m=odometer_m)
     boxes = _boxes(frame, mode)
     used = [box for box in boxes if box.used]
-    partners, unmatched = _linked(used, past)
+    partners, unmatched = _link_tracks(used, past)
     objects, demands = [], []
     for box, partner in zip(used, partners, strict=True):
         closing_mps, age = 0.0, 1
@@ -241,7 +240,7 @@ def _after(frame: Frame, past: Past, *, row: tuple[float, ...], odometer_m: floa
     return Past(past.frames + 1, (), (*past.rows, row)[-(WINDOW - 1) :], odometer_m, picture)
 
 
-def _observed(frame: Frame, past: Past, *, mode: CheapMode, odometer_m: float) -> Glance:
+def _glance_at_objects(frame: Frame, past: Past, *, mode: CheapMode, odometer_m: float) -> Glance:
     """The glance of a frame with observed objects."""
     if frame.objects is None or not mode.observes:
         raise InputError(
@@ -249,14 +248,14 @@ def _observed(frame: Frame, past: Past, *, mode: CheapMode, odometer_m: float) -
             "with `observes`, or neither."
         )
     tracks = tracks_of(frame.objects, frame.vehicle, ego_speed_mps=frame.ego_speed_mps)
-    row = _observed_row(frame, tracks)
+    row = _object_quantities(frame, tracks)
     after = _after(frame, past, row=row, odometer_m=odometer_m)
     if frame.run:
         after = after._replace(ids=frozenset(track.id for track in tracks if track.id >= 0))
     return Glance(frame, past, mode, [], [], [], [], row, after, tracks)
 
 
-def _observed_row(frame: Frame, tracks: tuple[SeenTrack, ...]) -> tuple[float, ...]:
+def _object_quantities(frame: Frame, tracks: tuple[SeenTrack, ...]) -> tuple[float, ...]:
     """The quantities of a frame with observed objects; quantities of image boxes are NaN."""
     values = {"ego_speed_mps": frame.ego_speed_mps}
     if frame.run:
@@ -288,7 +287,7 @@ def _boxes(frame: Frame, mode: CheapMode) -> list[Box]:
     lens = _Lens.of(frame.camera)
     boxes = []
     for _, (x1, y1, x2, y2), code, height_m, probability, used in sorted(zip(*columns, strict=True)):
-        near_m, aside_m = lens.lifted(x1, y1, x2, y2, height_m)
+        near_m, aside_m = lens.lift(x1, y1, x2, y2, height_m)
         area = max(x2 - x1, 0.0) * max(y2 - y1, 0.0)
         boxes.append(Box(x1, y1, x2, y2, area, code, probability, used, near_m, aside_m))
     return boxes
@@ -326,7 +325,7 @@ class _Lens(NamedTuple):
         fx, fy, cx, cy = float(camera.fx_px), float(camera.fy_px), float(camera.cx_px), float(camera.cy_px)
         return _Lens(fx, fy, cx, cy, drop_x, drop_y, drop_z, t_x, t_y, t_z - float(camera.road_z_m), edge_px)
 
-    def lifted(self, x1: float, y1: float, x2: float, y2: float, height_m: float) -> tuple[float, float]:
+    def lift(self, x1: float, y1: float, x2: float, y2: float, height_m: float) -> tuple[float, float]:
         """Range of the near face, and distance of the nearer side from the middle of the corridor."""
         fx, fy, cx, cy, drop_x, drop_y, drop_z, t_x, t_y, camera_m, edge_px = self
         ray_z = drop_x * ((x1 + x2) / 2 - cx) / fx + drop_y * (y2 - cy) / fy + drop_z
@@ -347,7 +346,7 @@ class _Lens(NamedTuple):
         return depth_m + t_x, max(right_m, -left_m)
 
 
-def _linked(used: list[Box], past: Past) -> tuple[list[Remembered | None], list[Remembered]]:
+def _link_tracks(used: list[Box], past: Past) -> tuple[list[Remembered | None], list[Remembered]]:
     """For each box the track of the previous frame that it continues, and the tracks that no box overlaps."""
     last = past.frames - 1
     best: list[float] = [0.0] * len(used)
@@ -443,7 +442,7 @@ class Sight:
         """The glance of each frame, with the memory of the earlier ones."""
         glances, past = [], Past()
         for frame in frames_of(self.view, images=self.images):
-            glances.append(glance(_with_sampled_picture(frame), past, mode=self.view.mode))
+            glances.append(glance(_with_small_picture(frame), past, mode=self.view.mode))
             past = glances[-1].after
         return tuple(glances)
 
@@ -460,6 +459,6 @@ class Sight:
         return {}
 
 
-def _with_sampled_picture(frame: Frame) -> Frame:
+def _with_small_picture(frame: Frame) -> Frame:
     """The frame with a sampled picture, as features read it: the whole pictures of a unit would fill the memory."""
-    return frame if frame.image is None else replace(frame, image=np.ascontiguousarray(sampled(frame.image)))
+    return frame if frame.image is None else replace(frame, image=np.ascontiguousarray(sample_pixels(frame.image)))

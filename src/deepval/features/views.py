@@ -379,7 +379,7 @@ EDGE_STEP = 16.0
 """Smallest difference of grey levels between neighbours at an edge."""
 
 
-def sampled(image: Shaped[np.ndarray, "h w 3"]) -> Shaped[np.ndarray, "h2 w2 3"]:
+def sample_pixels(image: Shaped[np.ndarray, "h w 3"]) -> Shaped[np.ndarray, "h2 w2 3"]:
     """Every s-th pixel of a picture, s = ceil(width / 256); of a sampled picture, the picture itself."""
     step = -(-image.shape[1] // WIDTH_PX)
     return image[::step, ::step]
@@ -389,7 +389,7 @@ def grey(image: Shaped[np.ndarray, "h w 3"]) -> Float[np.ndarray, "h2 w2"]:
     """Small grey picture, 0 to 255: (77 R + 150 G + 29 B) / 256 of every s-th pixel, averaged two by two."""
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or min(image.shape[:2]) < 1:
         raise InputError(f"a picture must be height x width x RGB of 8 bit; found {image.dtype} {image.shape}.")
-    part = sampled(image).astype(np.int64)
+    part = sample_pixels(image).astype(np.int64)
     level = 77 * part[..., 0] + 150 * part[..., 1] + 29 * part[..., 2]
     rows, columns = (max(side - side % 2, 1) for side in level.shape)
     level = level[:rows, :columns]

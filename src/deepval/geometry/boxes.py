@@ -1,4 +1,4 @@
-"""Image boxes (x1, y1, x2, y2 in pixels): overlap measures, and index pairs of boxes that share a frame."""
+"""Image boxes (x1, y1, x2, y2 in pixels): overlap, index pairs of boxes that share a frame, and their growth."""
 
 from typing import NamedTuple
 
@@ -72,3 +72,26 @@ def best_partner(pairs: Pairs, overlap: Float[np.ndarray, "pair"], count: int) -
 def proper(box_px: Float[np.ndarray, "det 4"]) -> Bool[np.ndarray, "det"]:
     """Whether a box has a positive width and height; missing boxes (NaN) pass."""
     return ~((box_px[:, 2] <= box_px[:, 0]) | (box_px[:, 3] <= box_px[:, 1]))
+
+
+def expansion_per_s(
+    frame: Int[np.ndarray, "det"],
+    box_px: Float[np.ndarray, "det 4"],
+    *,
+    class_code: Int[np.ndarray, "det"],
+    dt_s: Float[np.ndarray, "time"],
+    least_iou: float = 0.3,
+) -> Float[np.ndarray, "det"]:
+    """Growth rate of a box's height since the frame before (same class, best IoU); 0 where no box matches.
+
+    `dt_s[t]` is the time from frame t-1 to frame t. Time to collision is 1/rate where the rate is positive.
+    """
+    pairs = frame_pairs(frame, frame, lag=1)
+    overlap = iou(box_px[pairs.first], box_px[pairs.second])
+    overlap[class_code[pairs.first] != class_code[pairs.second]] = 0.0
+    best = best_partner(pairs, overlap, len(frame))
+    matched = (best.place >= 0) & (best.overlap >= least_iou)
+    height_px = box_px[:, 3] - box_px[:, 1]
+    before_px = np.where(matched, height_px[best.place], 1.0) if len(frame) else height_px
+    elapsed_s = np.where(matched, dt_s[frame], 1.0)
+    return np.where(matched, (height_px / before_px - 1.0) / elapsed_s, 0.0)

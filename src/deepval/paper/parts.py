@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from deepval.allocators import RECIPES, recipe_named
+from deepval.allocators import RECIPES, recipe_by_name
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
 from deepval.cells.fitting import Scored
@@ -380,7 +380,7 @@ def _relabelled(at: CellAtHand, watch: Watch) -> Result | None:
         if recipe in _recipes(at)
     }
     targets = {
-        recipe: {label.name: label.target(recipe_named(recipe)) for label in of_recipe}
+        recipe: {label.name: label.target(recipe_by_name(recipe)) for label in of_recipe}
         for recipe, of_recipe in labels.items()
     }
     if not any(targets.values()):
@@ -390,7 +390,7 @@ def _relabelled(at: CellAtHand, watch: Watch) -> Result | None:
 
 def _check_recipes(names: Sequence[str]) -> Sequence[str]:
     for name in names:
-        recipe_named(name)
+        recipe_by_name(name)
     return names
 
 

@@ -21,11 +21,11 @@ from deepval.files.canonical import digest_of, file_digest, folder_digests, plai
 from deepval.geometry.boxes import proper
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import HEIGHT_M, NUSCENES_CLASSES, lookup, super_class
+from deepval.perception.profile import Conditions, Profile, read_profile
 from deepval.perception.reported.detection_files import is_cache, open_detections
 from deepval.perception.reported.detection_rows import DetectionFile, ModeReader, Source
 from deepval.perception.reported.detections import DONE, Detections, ScoreKind
-from deepval.perception.simulated.profile import Conditions, Profile, read_profile
-from deepval.perception.simulated.simulation import KITTI_SIZE_PX, detections_at, draw, street
+from deepval.perception.simulation import KITTI_SIZE_PX, detections_at, draw, street
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -77,7 +77,7 @@ class FileMode(ModeReader):
         return _open_file(self).scores
 
     @property
-    def made(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         """The file by name and hash, the kind of its scores, and the frames it was run on where these were listed."""
         sha256 = self.sha256 if isinstance(self.sha256, str) else dict(self.sha256)
         run = (
@@ -97,7 +97,7 @@ class FileMode(ModeReader):
 
     def rests_on(self, unit: str) -> Any:
         """The hash of the unit's rows, or the whole file where its rows have no units."""
-        return _open_file(self).unit_digest(unit) or self.made
+        return _open_file(self).unit_digest(unit) or self.definition
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """The mode's detections on one unit."""
@@ -137,12 +137,12 @@ class BuiltIn(ModeReader):
         return "probabilities"
 
     @property
-    def given(self) -> bool:
+    def by_definition(self) -> bool:
         """Its report follows from its definition, so that a unit without detections is no omission."""
         return True
 
     @property
-    def made(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         """Its definition: part of a cell's id."""
         return {"source": BUILT_IN, "scores": self.scores, **self.reports}
 
@@ -260,13 +260,13 @@ class Profiled(BuiltIn):
         """The simulated detections on one unit."""
         rng = np.random.default_rng([self.seed, int(sha256(scene.unit.encode())[:16], 16)])
         profile, _ = _shipped_profile()
-        conditions = seen_through(scene.camera, street(profile, rng))
+        conditions = conditions_through(scene.camera, street(profile, rng))
         return detections_at(
-            draw(profile, scene, truth=seen_by_camera(truth), rng=rng, conditions=conditions), self.size
+            draw(profile, scene, truth=visible_to_camera(truth), rng=rng, conditions=conditions), self.size
         )
 
 
-def seen_through(camera: Camera, conditions: Conditions) -> Conditions:
+def conditions_through(camera: Camera, conditions: Conditions) -> Conditions:
     """The same street through another lens than KITTI's: a longer one shows fewer phantoms, larger, as far away."""
     width_px = camera.width_px or KITTI_SIZE_PX[0]
     view = width_px / camera.fx_px * KITTI_FOCAL_PX / KITTI_SIZE_PX[0]
@@ -274,7 +274,7 @@ def seen_through(camera: Camera, conditions: Conditions) -> Conditions:
     return replace(conditions, phantoms=conditions.phantoms * view, phantom_size=conditions.phantom_size * larger)
 
 
-def seen_by_camera(truth: Truth) -> Truth:
+def visible_to_camera(truth: Truth) -> Truth:
     """The objects visible to such a detector: in the image, not hidden (level 3), of a class that it detects."""
     inside = np.isfinite(truth.box_px).all(axis=1) & proper(truth.box_px)
     seen = truth.where(inside & (truth.occlusion < HIDDEN) & (super_class(truth.cls) != "static"))

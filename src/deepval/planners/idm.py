@@ -68,6 +68,7 @@ class Idm(Planner):
         """The path from the ego's present position, and the target speed."""
         road = road_ahead(situation, farthest_m=self.radius_m)
         limit_mps = self.fallback_mps if road.speed_limit_mps is None else road.speed_limit_mps
+        # As published: the target is never below the present speed, so a fast ego keeps its speed on a free road.
         return road, max(limit_mps, situation.ego.speed_mps)
 
     def follow(self, road: "Road", target_mps: float, situation: Situation, agents: Agents) -> IdmTrajectory:
@@ -81,6 +82,7 @@ class Idm(Planner):
             at_m, now_mps = float(progress_m[step]), float(speed_mps[step])
             # As published: the first footprint is the true one, off the path; later ones are centred on the path.
             pose = ego.pose if step == 0 else rear_axle_poses(road.path.at(progress_m[step : step + 1])[0], ego)
+            # The corridor ends where the target speed would take the ego in one horizon.
             reach_m = at_m + target_mps * self.steps * self.step_s
             lead = obstacles.lead(pose, at_m, reach_m) or Lead(
                 "", road.path.length_m - at_m, 0.0, ego.vehicle.length_m / 2
@@ -105,6 +107,7 @@ class Idm(Planner):
         desired_gap_m = (
             self.min_gap_m + speed_mps * self.headway_s + speed_mps * (speed_mps - lead.speed_mps) / softness
         )
+        # A gap below the minimum counts as the minimum: the braking term stays finite.
         gap_m = max(lead.distance_m - lead.rear_m, self.min_gap_m)
         free_road = 1 - (speed_mps / target_mps) ** self.exponent
         change = self.acceleration_mps2 * (free_road - (desired_gap_m / gap_m) ** 2)
@@ -176,6 +179,7 @@ class Obstacles:
         line = None
         # By rising distance, so that the first obstacle that meets the corridor is the lead; most steps test one.
         for nearest in np.argsort(distance_m, kind="stable").tolist():
+            # At distance 0 an obstacle overlaps the footprint and leads without a test of the corridor.
             if distance_m[nearest] > 0 and line is None:
                 line = self.path.part(start_m, end_m)
             if line is None or self._meets(nearest, line):
@@ -186,6 +190,7 @@ class Obstacles:
     def _meets(self, index: int, line: LineString) -> bool:
         """Whether an obstacle meets the corridor; its outline is built only where the distance does not decide."""
         away_m, half_m = shapely.distance(self.polygon[index], line), self.vehicle.width_m / 2
+        # Nearer than the polygons of the bends, or beyond the corners of the square ends, the distance decides.
         if away_m < half_m * ROUND or away_m > half_m * np.sqrt(2):
             return bool(away_m < half_m)
         corridor = shapely.buffer(line, half_m, quad_segs=QUARTER, cap_style="square")

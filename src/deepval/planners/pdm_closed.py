@@ -135,7 +135,7 @@ class Proposals:
             self.driver.vehicle,
         )
         start = Course(*(part[one][:, :, -1] for part in self.motion))
-        rest = alone.driven(start, range(PROPOSAL_STEPS + 1, STEPS + 1))
+        rest = alone.drive(start, range(PROPOSAL_STEPS + 1, STEPS + 1))
         progress_m = np.concatenate([self.motion.progress_m[path, speed], rest.progress_m[0, 0, 1:]])
         speed_mps = np.concatenate([self.motion.speed_mps[path, speed], rest.speed_mps[0, 0, 1:]])
         return self.driver.guides[path].poses(progress_m), speed_mps
@@ -193,7 +193,7 @@ def proposals_of(
         )
         for agents in branches
     ]
-    motions = [driver.driven(_first_course(driver, ego), range(1, PROPOSAL_STEPS + 1)) for driver in drivers]
+    motions = [driver.drive(_first_course(driver, ego), range(1, PROPOSAL_STEPS + 1)) for driver in drivers]
     path_states = [poses(driver, motion) for driver, motion in zip(drivers, motions, strict=True)]
     # Branches often differ in few proposals: each distinct one is simulated once.
     distinct, number = _distinct(path_states)

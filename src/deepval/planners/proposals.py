@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 STEP_S = 0.1
 MARGIN_M = 1e-3
+"""Slack of the first distance test: well above rounding, so that no agent in a corridor is lost."""
 LEAST_M = 1e-5
 """Quirk: the path's first pose is never used, only the one this far along it."""
 
@@ -40,6 +41,7 @@ class Guide:
 def guide(path: LanePath, rear_axle_m: Float[np.ndarray, "2"], *, ahead_m: float, half_width_m: float) -> Guide:
     """The guide of the ego along a path."""
     start_m = float(path.progress_at_m(rear_axle_m))
+    # One corridor serves all speeds and times of a path: the ground that the fastest proposal can cover.
     corridor = path.corridor(start_m, start_m + ahead_m, half_width_m=half_width_m)
     # Prepared once, because every agent in every map is tested against it.
     shapely.prepare(corridor)
@@ -69,7 +71,7 @@ class ProposalMotion(NamedTuple):
     leader: Float[np.ndarray, "path speed index 3"]
 
 
-class Met(NamedTuple):
+class Meetings(NamedTuple):
     """Agents that meet a corridor in one map: index of the guide, of the agent, progress of its centroid, polygon."""
 
     guide: list[int]
@@ -78,7 +80,7 @@ class Met(NamedTuple):
     polygon: np.ndarray
 
 
-def met_by(guides: list[Guide], observation: ObservedAgents, maps: range) -> list[Met]:
+def meetings_on(guides: list[Guide], observation: ObservedAgents, maps: range) -> list[Meetings]:
     """The agents and red lights that meet a guide's corridor, map by map."""
     moves = np.asarray(observation.forecast_mps.any(axis=1))
     ends_m = np.moveaxis(observation.centres_m[[maps.start, maps.stop - 1]], 0, 1)
@@ -90,15 +92,17 @@ def met_by(guides: list[Guide], observation: ObservedAgents, maps: range) -> lis
     for number, followed in enumerate(guides):
         near = shapely.dwithin(followed.corridor, ways, observation.radius_m + MARGIN_M)
         near &= ~observation.collided[: len(observation)]
-        # A standing agent is tested once, not in every map; -1 below marks a row that belongs to all maps.
+        # A standing agent is tested once, not in every map; map -1 below marks a row that belongs to all maps.
         movers, standing = np.flatnonzero(near & moves), np.flatnonzero(near & ~moves)
         j = np.concatenate([np.repeat(maps, len(movers)), np.full(len(standing), maps.start)])
         who = np.concatenate([np.tile(movers, len(maps)), standing])
         polygon = observation.polygons(j, who)
         hit = shapely.intersects(followed.corridor, polygon)
+        # Order along the path is that of centroids, as published, not of the nearest points.
         progress_m = followed.path.progress_at_m(observation.centres_m[j[hit], who[hit]])
         rows.append((np.where(moves[who[hit]], j[hit], -1), number, who[hit], progress_m, polygon[hit]))
         red = np.flatnonzero(shapely.intersects(followed.corridor, observation.red))
+        # A light whose lane already contains the whole ego no longer stops it.
         red = red[~observation.collided[len(observation) + red]]
         middles_m = shapely.get_coordinates(shapely.centroid(observation.red[red]))
         progress_m = followed.path.progress_at_m(middles_m)
@@ -109,7 +113,7 @@ def met_by(guides: list[Guide], observation: ObservedAgents, maps: range) -> lis
     met_maps = []
     for j in maps:
         here = np.flatnonzero((in_map == j) | (in_map == -1))
-        met_maps.append(Met(guide[here].tolist(), who[here].tolist(), progress_m[here], polygon[here]))
+        met_maps.append(Meetings(guide[here].tolist(), who[here].tolist(), progress_m[here], polygon[here]))
     return met_maps
 
 
@@ -131,10 +135,11 @@ class Driver:
     observation: ObservedAgents
     vehicle: Vehicle
 
-    def driven(self, start: Course, indices: range) -> ProposalMotion:
+    def drive(self, start: Course, indices: range) -> ProposalMotion:
         """Progress, speed and leader at the start and at every index (0.1 s apart) after it."""
+        # Maps are two steps apart: leaders are searched at even indices only, index i in map i / 2.
         first_map, last_map = (indices.start + 1) // 2, (indices.stop - 1) // 2
-        met = met_by(self.guides, self.observation, range(first_map, last_map + 1))
+        met = meetings_on(self.guides, self.observation, range(first_map, last_map + 1))
         policy = self.policy
         softness = 2 * np.sqrt(policy.acceleration_mps2 * policy.deceleration_mps2)
         courses = [start]
@@ -146,25 +151,29 @@ class Driver:
                 leader = self._leaders(progress_m, met[index // 2 - first_map], in_map=index // 2)
             # A gap below the minimum counts as the minimum: the braking term stays finite.
             gap_m = np.maximum(leader[..., 0] - progress_m - leader[..., 2], policy.min_gap_m)
+            # s* = s0 + v T + v (v - v_lead) / (2 sqrt(a b)), with v factored out.
             closing = policy.headway_s + (speed_mps - leader[..., 1]) / softness
             desired_gap_m = policy.min_gap_m + speed_mps * closing
             change = policy.acceleration_mps2 * (
                 1 - (speed_mps / self.targets_mps) ** policy.exponent - (desired_gap_m / gap_m) ** 2
             )
+            # The formula has no lower limit of its own: close behind a leader it would brake without bound.
             change = np.minimum(np.maximum(change, -policy.deceleration_mps2), policy.acceleration_mps2)
+            # Forward Euler: progress advances with the speed before its change.
             # Quirk: speeds may fall below 0; poses do not go back beyond the path's beginning.
             progress_m, speed_mps = progress_m + STEP_S * speed_mps, speed_mps + STEP_S * change
             courses.append(Course(progress_m, speed_mps, leader))
         return ProposalMotion(*(np.stack(part, axis=2) for part in zip(*courses, strict=True)))
 
     def _leaders(
-        self, progress_m: Float[np.ndarray, "path speed"], met: Met, *, in_map: int
+        self, progress_m: Float[np.ndarray, "path speed"], met: Meetings, *, in_map: int
     ) -> Float[np.ndarray, "path speed 3"]:
         """The leader of every proposal, from its state one index before and the map of the index itself."""
         if not met.who:
             return self._free
         pose = np.stack([guide.poses(mine_m) for guide, mine_m in zip(self.guides, progress_m, strict=True)])
         footprints = shapely.polygons(self.vehicle.corners_m(pose))
+        # Row: an agent that meets a corridor. Column: a target speed of that corridor's path.
         away_m = shapely.distance(met.polygon[:, None], footprints[met.guide])
         # Only agents whose centroid is farther along the path can lead.
         away_m = np.where(met.progress_m[:, None] > progress_m[met.guide], away_m, np.inf)
@@ -179,7 +188,9 @@ class Driver:
                 if who < 0:
                     to_m, rear_m = guide.path.length_m, self.vehicle.length_m / 2
                 else:
+                    # A distance between footprints: an object needs no rear length.
                     to_m = progress_m[row, column] + distance_m
+                    # Of the leader's speed only the part along the ego's heading counts.
                     if who < len(self.observation):
                         turned_rad = self.observation.heading_rad[who] - pose[row, column, 2]
                         speed_mps = self.observation.speed_mps[who] * np.cos(turned_rad)
@@ -195,7 +206,7 @@ class Driver:
         return leader
 
     def _nearest(
-        self, met: Met, away_m: Float[np.ndarray, "met speed"], *, in_map: int
+        self, met: Meetings, away_m: Float[np.ndarray, "met speed"], *, in_map: int
     ) -> list[list[tuple[int, float]]]:
         """The nearest agent of every proposal and its distance; -1 on a free road."""
         nearest = [[(-1, np.inf)] * away_m.shape[1] for _ in self.guides]
@@ -204,6 +215,7 @@ class Driver:
             for column, distance_m in enumerate(distances_m):
                 if distance_m < nearest[row][column][1]:
                     nearest[row][column] = who, distance_m
+                # Only an exact tie needs the spatial index, and building one is expensive.
                 elif distance_m == nearest[row][column][1] < np.inf:
                     tied.add(row)
         for row in tied:
@@ -211,6 +223,7 @@ class Driver:
             tree_order = self.observation.tree_order(in_map, self.guides[row].corridor).tolist()
             mine = {who: away_m[index] for index, who in enumerate(met.who) if met.guide[index] == row}
             for column in range(away_m.shape[1]):
+                # `min` returns the first of equals, so the order of the index decides.
                 first = min((who for who in tree_order if who in mine), key=lambda who: mine[who][column])
                 if mine[first][column] < np.inf:
                     nearest[row][column] = first, float(mine[first][column])

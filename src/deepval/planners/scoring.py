@@ -20,9 +20,12 @@ from deepval.planners.tracking import AX, AY, HEADING, STEP_S, VX, VY
 AHEAD_STEPS = (0, 3, 6, 9)
 """Time to collision looks these numbers of steps ahead, with the ego at constant velocity."""
 STOPPED_MPS, CREEPING_MPS = 0.05, 5e-3
+"""Speeds up to which a vehicle is stopped in a collision, and below which time to collision ignores a state."""
 AHEAD_RAD, BEHIND_RAD = np.deg2rad(30), np.deg2rad(150)
 ONCOMING_M = (2.0, 6.0)
+"""Distances off the route below which the direction factor is 1 and 0.5."""
 LEAST_PROGRESS_M = 0.1
+"""Progress of the best proposal up to which all of them count as standing."""
 WEIGHTS = {"progress": 5.0, "ttc": 5.0, "comfort": 2.0}
 SAMPLES = 41
 ACCELERATION_MPS2 = (-4.05, 2.40)
@@ -60,6 +63,7 @@ class Rides:
     def __getitem__(self, chosen: Int[np.ndarray, "some"]) -> "Rides":
         """Some of the proposals, with the quantities already computed for all."""
         part = Rides(self.states[chosen], self.vehicle, self.ground, self.comfortable[chosen], self.progress_m[chosen])
+        # Branches share most proposals: what is computed for all is passed on, not computed again.
         for name in ("ahead", "centre_m", "corners_m", "speed_mps", "off_road", "oncoming_m"):
             part.__dict__[name] = getattr(self, name)[chosen]
         return part
@@ -94,6 +98,7 @@ class Rides:
         """Longest uninterrupted distance off the route, counting steps that end there."""
         off = self.ground.off_route(self.centre_m)
         moved_m = np.hypot(*np.moveaxis(np.diff(self.centre_m, axis=1), -1, 0))
+        # The step to a state counts where that state is off the route; one state on the route ends the run.
         longest = run = np.zeros(len(off))
         for step in range(1, off.shape[1]) if off.any() else ():
             run = np.where(off[:, step], run + moved_m[:, step - 1], 0.0)
@@ -152,6 +157,7 @@ def score_proposals(rides: Rides, observation: ObservedAgents) -> ProposalScores
     near_ttc, ttc_s = _times_to_collision(rides, observation, overlaps)
     drivable = np.where(rides.off_road.any(axis=1), 0.0, 1.0)
     direction = np.select([rides.oncoming_m < bound for bound in ONCOMING_M], [1.0, 0.5], 0.0)
+    # The three rules multiply: a proposal that breaks one cannot buy it back by progress or comfort.
     factor = no_collision * drivable * direction
     gained_m = rides.progress_m * factor
     # Progress is relative to the best proposal that breaks no rule; where all stand, progress does not separate them.
@@ -182,9 +188,12 @@ def _collisions(
     stopped_other = observation.static[who] | (observation.speed_mps[who] <= STOPPED_MPS)
     _, behind = _ahead_and_behind(rides, observation, events)
     front = rectangles_overlap(rides.bumpers(prop, index), observation.rectangles(in_map, who))
+    # The published rules in order: a stopped ego is not at fault, a stopped other always is the ego's fault, one from
+    # behind never is, one at the front bumper always is. Only the rest needs the lanes, the most expensive test.
     at_fault = ~stopped & (stopped_other | (~behind & front))
     aside = np.flatnonzero(~stopped & ~stopped_other & ~behind & ~front)
     at_fault[aside] = _between_lanes(rides, prop[aside], index[aside])
+    # Minima, because a proposal may collide with several agents: the worst factor and the earliest time stay.
     factor, first = np.ones(len(rides.states)), np.full(len(rides.states), np.inf)
     np.minimum.at(factor, prop[at_fault], np.where(observation.static[who[at_fault]], 0.5, 0.0))
     np.minimum.at(first, prop[at_fault], STEP_S * index[at_fault])
@@ -197,6 +206,8 @@ def _times_to_collision(
     """1 where no agent comes too near, else 0, and the time of the first ego state at which one does."""
     events = _first_events(overlaps, rides.speed_mps[overlaps.prop, overlaps.index] >= CREEPING_MPS)
     ahead, behind = _ahead_and_behind(rides, observation, events)
+    # An agent ahead is too near in any case, one behind in no case. Between them the place of the ego decides: off the
+    # road, in several lanes, and last, because only the doubtful rest needs it, in an intersection.
     too_near = ahead.copy()
     doubtful = np.flatnonzero(~ahead & ~behind)
     prop, index = events.prop[doubtful], events.index[doubtful]
@@ -213,6 +224,7 @@ def _overlaps(rides: Rides, observation: ObservedAgents) -> Overlaps:
     """Overlaps of all proposals with all agents that the ego does not overlap already."""
     reach_m = np.hypot(rides.vehicle.length_m, rides.vehicle.width_m) / 2 + observation.radius_m
     index = np.arange(rides.states.shape[1])
+    # The ego moves on straight at its present speed; `_first_events` later prefers fewer steps ahead.
     centres_m = [rides.centre_m + STEP_S * step * rides.speed_mps[..., None] * rides.ahead for step in AHEAD_STEPS]
     # Cheap tests first: an agent whose way and radius miss the box around all proposals cannot overlap, and only pairs
     # within the sum of the radii need the exact test of rectangles.
@@ -223,6 +235,7 @@ def _overlaps(rides: Rides, observation: ObservedAgents) -> Overlaps:
     open_to = np.flatnonzero(crosses.all(axis=1) & ~observation.collided[: len(observation)])
     rows = []
     for step, centre_m in zip(AHEAD_STEPS, centres_m, strict=True):
+        # Maps are two steps apart: an odd number of steps looks at the map one step earlier.
         maps = (index + step) // 2
         away_m = centre_m[:, :, None] - theirs_m[maps][:, open_to]
         prop, at, which = np.nonzero(away_m[..., 0] ** 2 + away_m[..., 1] ** 2 <= reach_m[open_to] ** 2)
@@ -239,6 +252,7 @@ def _first_events(overlaps: Overlaps, counted: Bool[np.ndarray, "overlap"]) -> E
     """The first counted overlap of every proposal with every agent: by index, then by steps looked ahead."""
     parts = (overlaps.prop, overlaps.who, overlaps.index, overlaps.step)
     prop, who, index, step = (part[counted] for part in parts)
+    # The last key sorts first: by proposal and agent, then by time. The first row of a pair is its first overlap.
     order = np.lexsort([step, index, who, prop])
     prop, who, index, step = prop[order], who[order], index[order], step[order]
     first = np.append(True, (np.diff(prop) != 0) | (np.diff(who) != 0))[: len(prop)]
@@ -252,6 +266,7 @@ def _ahead_and_behind(
     to_m = observation.centres_m[events.in_map, events.who] - rides.states[events.prop, events.index, :2]
     along_m = (to_m * rides.ahead[events.prop, events.index]).sum(axis=1)
     away_m = np.hypot(to_m[:, 0], to_m[:, 1])
+    # Cosines instead of angles: the same comparison without an arccos or a division by a distance of 0.
     return along_m > np.cos(AHEAD_RAD) * away_m, along_m < np.cos(BEHIND_RAD) * away_m
 
 
@@ -260,6 +275,7 @@ def _between_lanes(
 ) -> Bool[np.ndarray, "event"]:
     """Whether the ego is off the road or in several lanes."""
     off = rides.off_road[prop, index]
+    # Off the road is known for all states; only the others need the lanes of every corner.
     on = np.flatnonzero(~off)
     off[on] = rides.ground.in_several_lanes(rides.corners_m[prop[on], index[on]])
     return off

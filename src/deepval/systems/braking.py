@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.geometry.motion import BrakingSettings
 from deepval.systems.system import System, smooth_path_m
-from deepval.world.objects import Objects, object_deceleration_mps2, required_deceleration_mps2
+from deepval.world.objects import BrakingSettings, Objects, object_deceleration_mps2, required_deceleration_mps2
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 

@@ -16,7 +16,7 @@ from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.planners.neural.masks import AHEAD_S, PUBLISHED, TRAINED_HERE, UNVERIFIED, Origin
 from deepval.planners.neural.metrics import displacements_m, has_future, logged_path_m
-from deepval.planners.neural.planner import LoadedPlanner, PlannerFiles, loaded_planner, planner_files
+from deepval.planners.neural.planner import LoadedPlanner, PlannerFiles, load_planner, planner_files
 from deepval.systems.system import System, sideways
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
@@ -65,7 +65,7 @@ class LearnedPlanner(System):
     @property
     def planner(self) -> LoadedPlanner:
         """The planner in memory."""
-        return loaded_planner(
+        return load_planner(
             PlannerFiles(self.weights_file, self.masks_file, self.weights_sha256, self.masks_sha256, self.origin)
         )
 

@@ -17,9 +17,9 @@ from deepval.world.truth import Truth
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What each mode leads to on each input: `loss` is the weighted sum of `terms`; cheap comes first.
+    """The losses of each mode on each input: `loss` is the weighted sum of `terms`; cheap comes first.
 
-    `columns` is what the system keeps of its plans, by name and mode.
+    `columns` are the columns that the system derives from its plans, by name and mode.
     """
 
     system: System
@@ -34,7 +34,7 @@ class Outcomes:
     @property
     def losses(self) -> dict[str, Float[np.ndarray, "input"]]:
         """Loss per input of each mode, cheap first."""
-        return {mode: self.loss[:, place] for place, mode in enumerate(self.modes)}
+        return {mode: self.loss[:, index] for index, mode in enumerate(self.modes)}
 
     @property
     def values(self) -> Float[np.ndarray, "input"]:
@@ -55,7 +55,7 @@ def branches(
     perceived: Mapping[str, Objects],
     run: Mapping[str, Bool[np.ndarray, "time"]] | None = None,
 ) -> Branches:
-    """What the system plans on a unit under every mode, cheap first, each escalated alone from all-cheap operation.
+    """The system's plans on a unit under every mode, cheap first, each escalated alone from all-cheap operation.
 
     Args:
         system: The decision rule.
@@ -69,6 +69,7 @@ def branches(
         raise InputError(f"decision values need two modes or more, cheap first; found {len(modes)}.")
     for name, objects in perceived.items():
         _check_span(name, objects, scene)
+    # All modes start from the plans of all-cheap operation, so only gaps of the cheap mode break the chain.
     starts = _starts(len(scene), None if run is None else run[modes[0]])
     plans = system.plan_branches(perceived, scene, starts=starts)
     return Branches(previous_plans(plans[modes[0]], starts), plans)
@@ -84,39 +85,41 @@ def unit_outcomes(
 ) -> Outcomes:
     """Losses of every mode on every input of a unit.
 
-    Frames that some mode was not run on, or that the system cannot judge, are no inputs.
+    Frames on which some mode was not run, or which the system cannot judge, are no inputs.
     """
     _check_span("reference", truth.objects, scene)
-    kept = system.judged(scene, truth)
+    inputs = system.judged(scene, truth)
     for marks in (run or {}).values():
-        kept = kept & marks
+        inputs = inputs & marks
+    # Terms are computed on all frames and selected afterwards: change costs need the frames between inputs. Every mode
+    # is charged for its change from the same previous plan, that of all-cheap operation.
     terms = [system.terms(plans, scene, truth, previous=branches.before) for plans in branches.plans.values()]
     columns = [system.columns(plans) for plans in branches.plans.values()]
-    loss_terms = _side_by_side(terms, kept)
+    loss_terms = _side_by_side(terms, inputs)
     return Outcomes(
         system=system,
         modes=tuple(branches.plans),
-        unit=np.full(int(kept.sum()), scene.unit),
-        input=scene.inputs[kept],
-        order=np.flatnonzero(kept),
+        unit=np.full(int(inputs.sum()), scene.unit),
+        input=scene.inputs[inputs],
+        order=np.flatnonzero(inputs),
         loss=weighted_loss(loss_terms, system.weights),
         terms=loss_terms,
-        columns=_side_by_side(columns, kept),
+        columns=_side_by_side(columns, inputs),
     )
 
 
-def joined(parts: Sequence[Outcomes]) -> Outcomes:
+def join_outcomes(parts: Sequence[Outcomes]) -> Outcomes:
     """The outcomes of several units as one, unit after unit."""
     first = parts[0]
 
     def column(name: str) -> np.ndarray:
         return np.concatenate([getattr(part, name) for part in parts])
 
-    def each(name: str) -> dict[str, np.ndarray]:
+    def by_key(name: str) -> dict[str, np.ndarray]:
         return {key: np.concatenate([getattr(part, name)[key] for part in parts]) for key in getattr(first, name)}
 
     flat = {name: column(name) for name in ("unit", "input", "order", "loss")}
-    return Outcomes(first.system, first.modes, **flat, terms=each("terms"), columns=each("columns"))
+    return Outcomes(first.system, first.modes, **flat, terms=by_key("terms"), columns=by_key("columns"))
 
 
 def outcomes(
@@ -127,13 +130,13 @@ def outcomes(
     perceived: Mapping[str, Sequence[Objects]],
     run: Mapping[str, Sequence[Bool[np.ndarray, "_"]]] | None = None,
 ) -> Outcomes:
-    """Losses of every mode on every input of several units; `perceived` and `run` hold one item per unit."""
+    """Losses of every mode on every input of several units; `perceived` and `run` have one item per unit."""
     parts = []
-    for place, (scene, truth) in enumerate(zip(scenes, truths, strict=True)):
-        marks = None if run is None else {mode: marks[place] for mode, marks in run.items()}
-        made = branches(system, scene, {mode: seen[place] for mode, seen in perceived.items()}, marks)
-        parts.append(unit_outcomes(system, scene, truth, branches=made, run=marks))
-    return joined(parts)
+    for index, (scene, truth) in enumerate(zip(scenes, truths, strict=True)):
+        marks = None if run is None else {mode: marks[index] for mode, marks in run.items()}
+        plans = branches(system, scene, {mode: objects[index] for mode, objects in perceived.items()}, marks)
+        parts.append(unit_outcomes(system, scene, truth, branches=plans, run=marks))
+    return join_outcomes(parts)
 
 
 def own_losses(
@@ -144,52 +147,55 @@ def own_losses(
     perceived: Sequence[Objects],
     run: Sequence[Bool[np.ndarray, "_"]] | None = None,
 ) -> Float[np.ndarray, "input"]:
-    """Loss per frame of running one mode all the time, with its own chain of plans, which begins anew after a gap."""
+    """Loss per frame of running one mode all the time, with its own chain of plans, which restarts after a gap."""
     losses = []
-    for place, (scene, truth, seen) in enumerate(zip(scenes, truths, perceived, strict=True)):
-        starts = _starts(len(scene), None if run is None else run[place])
-        losses.append(_chained_loss(system, scene, truth, system.plan(seen, scene, starts=starts), starts))
+    for index, (scene, truth, objects) in enumerate(zip(scenes, truths, perceived, strict=True)):
+        starts = _starts(len(scene), None if run is None else run[index])
+        losses.append(_chain_loss(system, scene, truth, system.plan(objects, scene, starts=starts), starts))
     return np.concatenate(losses)
 
 
 def _starts(frames: int, run: Bool[np.ndarray, "time"] | None) -> Bool[np.ndarray, "time"]:
     """Where a chain of plans begins: at the first frame, and after every frame without the mode."""
+    # The frame after a gap has no predecessor: the plan of the frame before it was never made.
     starts = first_only(frames)
     if run is not None:
         starts[1:] |= ~run[:-1]
     return starts
 
 
-def _chained_loss(
+def _chain_loss(
     system: System,
     scene: Scene,
     truth: Truth,
     plans: Float[np.ndarray, "time *plan"],
     starts: Bool[np.ndarray, "time"],
 ) -> Float[np.ndarray, "time"]:
+    # The chain is the plans themselves: a plan that never changes pays no change cost.
     previous = previous_plans(plans, starts)
     return weighted_loss(system.terms(plans, scene, truth, previous=previous), system.weights)
 
 
-def recombined(given: Outcomes, variant: System) -> Outcomes:
+def reweight(outcomes: Outcomes, variant: System) -> Outcomes:
     """The outcomes under other loss weights, exactly; an error where plans would change."""
-    if not same_plans(given.system, variant):
+    if not same_plans(outcomes.system, variant):
         changed = [
             name
             for name, value in constants(variant).items()
-            if name not in variant.loss_fields and constants(given.system).get(name) != value
+            if name not in variant.loss_fields and constants(outcomes.system).get(name) != value
         ]
         raise InputError(
             f"only loss weights can be recombined; {', '.join(changed) or type(variant).__name__} "
             "changes actions: build the outcomes again."
         )
-    return replace(given, system=variant, loss=weighted_loss(given.terms, variant.weights))
+    # The terms are stored unweighted, so the loss is the same sum in the same order as in a fresh build.
+    return replace(outcomes, system=variant, loss=weighted_loss(outcomes.terms, variant.weights))
 
 
 class Viability(NamedTuple):
-    """Mean loss per mode and of the best trivial predictor, and who beats it.
+    """Mean loss per mode and of the best trivial predictor, and which modes beat it.
 
-    `trivial` says what it does; `trivial_action` is the one plan that it always makes, if it makes only one.
+    `trivial` describes the predictor; `trivial_action` is its plan, if it has only one.
     """
 
     loss: dict[str, float]
@@ -199,42 +205,43 @@ class Viability(NamedTuple):
     trivial: str
 
 
-def viability(given: Outcomes, scenes: Sequence[Scene], truths: Sequence[Truth]) -> Viability:
-    """Whether acting on each mode beats a predictor that looks at nothing, on all frames of `scenes` that are judged.
+def viability(outcomes: Outcomes, scenes: Sequence[Scene], truths: Sequence[Truth]) -> Viability:
+    """Whether acting on each mode beats a predictor that looks at nothing, on all judged frames of `scenes`.
 
-    Trivial are each of a system's choices, made always (its change term is 0 throughout), and what the system itself
-    calls trivial.
+    Trivial predictors are each of a system's choices, taken always (the change term is 0 throughout), and those that
+    the system itself lists as trivial.
     """
-    system = given.system
+    system = outcomes.system
     losses = [trivial_losses(system, scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
     if not losses or not losses[0]:
         raise InputError(f"{type(system).__name__} has no short list of plans, so none to take as a trivial predictor.")
     judged = [system.judged(scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
-    found = {
-        name: float(np.concatenate([each[name][kept] for each, kept in zip(losses, judged, strict=True)]).mean())
+    trivial = {
+        name: float(np.concatenate([unit[name][frames] for unit, frames in zip(losses, judged, strict=True)]).mean())
         for name in losses[0]
     }
-    best = min(found, key=found.__getitem__)
-    loss = {mode: float(column.mean()) for mode, column in given.losses.items()}
-    fixed = {} if system.choices is None else {_said(c): tuple(float(x) for x in c.ravel()) for c in system.choices}
-    viable = {mode: mean < found[best] for mode, mean in loss.items()}
-    return Viability(loss, fixed.get(best, ()), found[best], viable, best)
+    # Of equally good predictors the first listed: fixed choices come before those that depend on the scene.
+    best = min(trivial, key=trivial.__getitem__)
+    loss = {mode: float(column.mean()) for mode, column in outcomes.losses.items()}
+    fixed = {} if system.choices is None else {_name(c): tuple(float(x) for x in c.ravel()) for c in system.choices}
+    viable = {mode: mean < trivial[best] for mode, mean in loss.items()}
+    return Viability(loss, fixed.get(best, ()), trivial[best], viable, best)
 
 
 def trivial_losses(system: System, scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
     """Loss per frame of every predictor that looks at nothing, each with its own chain of plans, by name."""
     starts = _starts(len(scene), None)
-    return {name: _chained_loss(system, scene, truth, plans, starts) for name, plans in _trivial(system, scene).items()}
+    return {name: _chain_loss(system, scene, truth, plans, starts) for name, plans in _trivial(system, scene).items()}
 
 
 def _trivial(system: System, scene: Scene) -> dict[str, Float[np.ndarray, "time *plan"]]:
     """Every trivial predictor's plans on a scene, by name."""
     choices = [] if system.choices is None else system.choices
-    fixed = {_said(choice): np.broadcast_to(choice, (len(scene), *choice.shape)).copy() for choice in choices}
+    fixed = {_name(choice): np.broadcast_to(choice, (len(scene), *choice.shape)).copy() for choice in choices}
     return fixed | system.trivial(scene)
 
 
-def _said(choice: Float[np.ndarray, "*plan"]) -> str:
+def _name(choice: Float[np.ndarray, "*plan"]) -> str:
     return f"always {', '.join(f'{part:g}' for part in choice.ravel())}"
 
 
@@ -246,7 +253,7 @@ def _check_span(name: str, objects: Objects, scene: Scene) -> None:
 
 
 def _side_by_side(
-    columns: Sequence[Mapping[str, Float[np.ndarray, "time"]]], kept: Bool[np.ndarray, "time"]
+    columns: Sequence[Mapping[str, Float[np.ndarray, "time"]]], inputs: Bool[np.ndarray, "time"]
 ) -> dict[str, Float[np.ndarray, "input mode"]]:
-    """Columns by name with one place per mode, of the kept frames."""
-    return {name: np.stack([column[name] for column in columns], axis=1)[kept] for name in columns[0]}
+    """Columns by name with one value per mode, of the frames that are inputs."""
+    return {name: np.stack([column[name] for column in columns], axis=1)[inputs] for name in columns[0]}

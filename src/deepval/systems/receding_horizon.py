@@ -76,7 +76,7 @@ class RecedingHorizon(System):
             change = change_term(choices[None], previous[:, None])
             return choices[(fixed + self.change_weight * change).argmin(axis=1)]
         starts = first_only(len(scene)) if starts is None else starts
-        return choices[chained_choice(fixed, self.change_weight * change_term(choices, choices[:, None]), starts)]
+        return choices[cheapest_chain(fixed, self.change_weight * change_term(choices, choices[:, None]), starts)]
 
     def fixed_costs(self, perceived: Objects, speed_mps: Float[np.ndarray, "time"]) -> Float[np.ndarray, "time choice"]:
         """Planning cost of every candidate without the change term."""
@@ -166,7 +166,7 @@ def choice_index(system: RecedingHorizon, actions: Float[np.ndarray, "time act"]
     return same.argmax(axis=1)
 
 
-def chained_choice(
+def cheapest_chain(
     fixed: Float[np.ndarray, "time choice"],
     change: Float[np.ndarray, "choice choice"],
     first: Bool[np.ndarray, "time"],

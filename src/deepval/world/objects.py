@@ -7,7 +7,6 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
-from deepval.geometry.motion import BrakingSettings, stopping_deceleration_mps2
 from deepval.geometry.vehicle import extent_m, rectangles_m
 
 
@@ -116,6 +115,60 @@ def check_frames(frame: Int[np.ndarray, "obj"], frames: int) -> None:
             f"frame indices must be sorted and lie in 0 to {frames - 1}; "
             f"found {frame.min()} to {frame.max()}: sort the rows by frame and check the number of frames."
         )
+
+
+@dataclass(frozen=True)
+class BrakingSettings:
+    """Which objects count, and the distance to keep: docs/definitions.md, Braking controller."""
+
+    corridor_m: float = 1.2
+    farthest_m: float = 80.0
+    standoff_m: float = 2.0
+    reaction_s: float = 0.4
+    limit_mps2: float = 9.0
+
+
+def stopping_deceleration_mps2(
+    range_m: Float[np.ndarray, "*batch"], speed_mps: Float[np.ndarray, "*batch"], *, settings: BrakingSettings
+) -> Float[np.ndarray, "*batch"]:
+    """s² / 2d with d = range - standoff - reaction s; the limit where d <= 0; 0 where s <= 0."""
+    room_m = range_m - settings.standoff_m - settings.reaction_s * speed_mps
+    safe_m = np.where(room_m > 0, room_m, 1.0)
+    # Division by a tiny room may overflow to infinity; the minimum below then gives the limit, as it should.
+    with np.errstate(over="ignore"):
+        needed = np.where(room_m > 0, speed_mps**2 / (2 * safe_m), settings.limit_mps2)
+    return np.where(speed_mps > 0, np.minimum(needed, settings.limit_mps2), 0.0)
+
+
+def track_closing_mps(
+    frame: Int[np.ndarray, "obj"],
+    track: Int[np.ndarray, "obj"],
+    *,
+    range_m: Float[np.ndarray, "obj"],
+    dt_s: Float[np.ndarray, "time"],
+) -> Float[np.ndarray, "obj"]:
+    """(range one frame earlier - range) / dt of the same track; 0 where the frame before lacks the track."""
+    if not len(frame):
+        return np.zeros(0)
+    span = int(frame.max()) + 2
+    key = (track - track.min()).astype(np.int64) * span + frame
+    order = np.argsort(key, kind="stable")
+    # Every track spans one key more than it has frames, so the key before its frame 0 belongs to no object.
+    position = np.minimum(np.searchsorted(key[order], key - 1), len(key) - 1)
+    before = order[position]
+    tracked = key[before] == key - 1
+    elapsed_s = np.where(tracked, dt_s[frame], 1.0)
+    return np.where(tracked, (range_m[before] - range_m) / elapsed_s, 0.0)
+
+
+def time_to_collision_s(
+    range_m: Float[np.ndarray, "*batch"], closing_mps: Float[np.ndarray, "*batch"], *, longest_s: float = 10.0
+) -> Float[np.ndarray, "*batch"]:
+    """max(range, 0) / closing speed, at most `longest_s`, which is also the value where nothing closes in."""
+    closing = closing_mps > 0
+    with np.errstate(over="ignore"):
+        time_s = np.maximum(range_m, 0.0) / np.where(closing, closing_mps, 1.0)
+    return np.where(closing, np.minimum(time_s, longest_s), longest_s)
 
 
 def object_deceleration_mps2(

@@ -7,8 +7,7 @@ MODELS.
 from collections.abc import Mapping
 from typing import Any
 
-from deepval.allocators.models.linear import Linear, Quantile, Ridge
-from deepval.allocators.models.mlp import Mlp, Network
+from deepval.allocators.models.layers import Linear, Mlp, Network, Quantile, Ridge
 from deepval.allocators.models.model import Learner, Model
 from deepval.allocators.models.trees import Boosting, Trees
 

@@ -15,7 +15,7 @@ from deepval.errors import InputError, quote
 Link = Literal["identity", "logistic"]
 
 
-def linked(raw: Float[np.ndarray, "*row"], link: Link) -> Float[np.ndarray, "*row"]:
+def apply_link(raw: Float[np.ndarray, "*row"], link: Link) -> Float[np.ndarray, "*row"]:
     """The raw output, or 1 / (1 + exp(-raw))."""
     if link == "identity":
         return raw
@@ -24,15 +24,15 @@ def linked(raw: Float[np.ndarray, "*row"], link: Link) -> Float[np.ndarray, "*ro
     return np.where(raw >= 0, 1.0, small) / (1.0 + small)
 
 
-def linked_one(raw: float, link: Link) -> float:
-    """`linked` for one number, bit-equal, without the cost of an array."""
+def apply_link_to_one(raw: float, link: Link) -> float:
+    """`apply_link` for one number, bit-equal, without the cost of an array."""
     if link == "identity":
         return raw
     small = float(np.exp(-abs(raw)))
     return (1.0 if raw >= 0 else small) / (1.0 + small)
 
 
-def checked_link(name: str) -> Link:
+def link_of(name: str) -> Link:
     """The link of this name; ValueError if there is none."""
     if name not in ("identity", "logistic"):
         raise ValueError(f"a link is identity or logistic, not {name!r}")
@@ -57,7 +57,7 @@ class Standard:
         varies = spread > 1e-12 * np.maximum(1.0, np.abs(mean))
         return cls(mean, np.divide(1.0, spread, out=np.zeros_like(spread), where=varies))
 
-    def applied(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row column"]:
+    def apply(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row column"]:
         """The standardised rows."""
         # Contiguous rows: otherwise the memory layout decides the order of a model's sums, and so the last bits.
         scaled = (np.ascontiguousarray(rows) - self.mean) * self.inverse_spread

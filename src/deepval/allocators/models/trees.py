@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from deepval.allocators.models.model import Learner, Link, Model, Task, checked_link, linked, linked_one, one_thread
+from deepval.allocators.models.model import (
+    Learner,
+    Link,
+    Model,
+    Task,
+    apply_link,
+    apply_link_to_one,
+    link_of,
+    one_thread,
+)
 from deepval.arrays import Bool, Float, Int
 
 BINS = 255
@@ -64,11 +73,11 @@ class Trees(Model):
 
     def predict(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
         """The prediction for each row."""
-        return linked(self.raw(rows), self.link)
+        return apply_link(self.raw(rows), self.link)
 
     def predict_row(self, row: Float[np.ndarray, "column"]) -> float:
         """The prediction for one row."""
-        return linked_one(self.raw_row(row), self.link)
+        return apply_link_to_one(self.raw_row(row), self.link)
 
     def _sums(self, values: Float[np.ndarray, "_"], start: Int[np.ndarray, "row 1"] | int) -> Float[np.ndarray, "*row"]:
         """Sums for the rows that begin at the indices `start` of `values`; all trees descend at once."""
@@ -137,7 +146,7 @@ class Trees(Model):
             raise ValueError("trees ask for columns by whole numbers, from 0 to less than how many there are")
         return cls(
             baseline=float(content["baseline"]),
-            link=checked_link(content["link"]),
+            link=link_of(content["link"]),
             feature=feature.astype(np.intp),
             threshold=np.array(threshold, float).reshape(shape),
             gap_left=np.array(content["gap_left"], bool).reshape(shape),
@@ -173,11 +182,11 @@ class Boosting(Learner[Trees]):
                 model.fit(informative, task.labels)
             return flat(model, columns, columns=rows.shape[1], depth=self.depth)
         # With weights the library computes weighted bins, which takes longer than the fit; so bin here, unweighted.
-        codes, edges = binned(informative)
+        codes, edges = bin_columns(informative)
         with one_thread():
             model.fit(codes, task.labels, sample_weight=task.weights)
         trees = flat(model, columns, columns=rows.shape[1], depth=self.depth)
-        return replace(trees, threshold=_unbinned(trees, dict(zip(columns.tolist(), edges, strict=False))))
+        return replace(trees, threshold=_number_thresholds(trees, dict(zip(columns.tolist(), edges, strict=False))))
 
     def estimator(self, *, classify: bool, seed: int = 0) -> Any:
         """The library's own model, not yet fitted."""
@@ -201,7 +210,7 @@ def informative_columns(rows: Float[np.ndarray, "row column"]) -> Int[np.ndarray
     return np.flatnonzero(~((rows == rows[:1]).all(axis=0) | np.isnan(rows).all(axis=0)))
 
 
-def binned(rows: Float[np.ndarray, "row column"]) -> tuple[Float[np.ndarray, "row column"], list[np.ndarray]]:
+def bin_columns(rows: Float[np.ndarray, "row column"]) -> tuple[Float[np.ndarray, "row column"], list[np.ndarray]]:
     """The bin index of every number (gaps stay gaps), and the upper edges of each column's bins.
 
     Edges lie halfway between neighbouring values; with more than 255 values, at quantiles.
@@ -218,7 +227,7 @@ def binned(rows: Float[np.ndarray, "row column"]) -> tuple[Float[np.ndarray, "ro
     return codes, edges
 
 
-def _unbinned(trees: Trees, edges: Mapping[int, np.ndarray]) -> Float[np.ndarray, "tree node"]:
+def _number_thresholds(trees: Trees, edges: Mapping[int, np.ndarray]) -> Float[np.ndarray, "tree node"]:
     """Thresholds on the numbers themselves: bin <= k + 1/2 is number <= edge k."""
     threshold = trees.threshold.copy()
     for index in np.argwhere(np.isfinite(threshold)).tolist():

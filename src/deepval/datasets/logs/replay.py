@@ -68,10 +68,10 @@ def perception_at(log: Log, perceived: Objects, state: int = 0) -> Observed:
         ids = np.where(objects.track >= 0, agents.id, np.char.add(f"{frame}-", agents.id))
         return replace(agents, id=ids)
 
-    def observed(step: int) -> Agents:
+    def agents_at_step(step: int) -> Agents:
         return agents_at(int(np.searchsorted(log.states, first + step * ratio + 1e-6, side="right")) - 1)
 
-    return observed
+    return agents_at_step
 
 
 def _steps_per_tenth(step_s: float) -> float:

@@ -9,9 +9,8 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.datasets.logs.log import Log
 from deepval.errors import InputError
 from deepval.geometry.camera import cuboid_corners_m, image_boxes_px, occlusion
-from deepval.geometry.motion import track_closing_mps
 from deepval.geometry.vehicle import ground_corners_m, ground_poses, headings_rad
-from deepval.world.objects import Objects
+from deepval.world.objects import Objects, track_closing_mps
 from deepval.world.scene import Scene
 from deepval.world.truth import Future, Truth
 
@@ -127,16 +126,16 @@ def track_columns(log: Log) -> TrackColumns:
     """The tracks of a log in common arrays."""
     steps, tracks = len(log.time_s), log.tracks
 
-    def stacked(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    def stack(parts: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
         return np.stack(parts) if parts else np.zeros((0, *shape))
 
     return TrackColumns(
         np.array([track.cls for track in tracks], dtype="<U14"),
-        stacked([track.centre_m for track in tracks], (steps, 3)),
-        stacked([track.heading_rad for track in tracks], (steps,)),
-        stacked([track.size_m for track in tracks], (steps, 3)),
-        stacked([track.velocity_mps for track in tracks], (steps, 2)),
-        stacked([track.valid for track in tracks], (steps,)).astype(bool),
+        stack([track.centre_m for track in tracks], (steps, 3)),
+        stack([track.heading_rad for track in tracks], (steps,)),
+        stack([track.size_m for track in tracks], (steps, 3)),
+        stack([track.velocity_mps for track in tracks], (steps, 2)),
+        stack([track.valid for track in tracks], (steps,)).astype(bool),
     )
 
 

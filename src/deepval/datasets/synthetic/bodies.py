@@ -10,7 +10,7 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.geometry.camera import Camera
-from deepval.perception.simulated.profile import Conditions
+from deepval.perception.profile import Conditions
 
 RGB = tuple[float, float, float]
 

@@ -21,13 +21,12 @@ from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
 from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
 from deepval.geometry.camera import Camera, image_points_px, transform
-from deepval.geometry.motion import track_closing_mps
 from deepval.geometry.vehicle import ground_corners_m
+from deepval.perception.profile import Profile, read_profile
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import Detections, DetectionSet, ScoreKind
-from deepval.perception.simulated.profile import Profile, read_profile
-from deepval.perception.simulated.simulation import Draw, detections_at, draw, street
-from deepval.world.objects import Objects
+from deepval.perception.simulation import Draw, detections_at, draw, street
+from deepval.world.objects import Objects, track_closing_mps
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -76,7 +75,7 @@ def solid_corners_m(bodies: Bodies, road_z_m: float) -> Float[np.ndarray, "row 8
     return np.concatenate([bottom, top], axis=1)
 
 
-class Seen(NamedTuple):
+class InPicture(NamedTuple):
     """Cuboids in the picture: their rows, their boxes clipped to the picture, and the share cut off."""
 
     row: Int[np.ndarray, "seen"]
@@ -93,7 +92,7 @@ def boxes_px(points_m: Float[np.ndarray, "row 8 3"], camera: Camera) -> Float[np
     return np.concatenate([pixel.min(axis=1), pixel.max(axis=1)], axis=-1)
 
 
-def in_picture(bodies: Bodies, camera: Camera, *, least_px: float = 8.0, most_cut: float = 0.85) -> Seen:
+def in_picture(bodies: Bodies, camera: Camera, *, least_px: float = 8.0, most_cut: float = 0.85) -> InPicture:
     """The cuboids whose clipped boxes are tall and wide enough and not cut off too far."""
     whole = boxes_px(solid_corners_m(bodies, camera.road_z_m), camera)
     size_px = np.array([camera.width_px, camera.height_px], dtype=float)
@@ -103,7 +102,7 @@ def in_picture(bodies: Bodies, camera: Camera, *, least_px: float = 8.0, most_cu
     size = clipped[:, 2:] - clipped[:, :2]
     near_m = bodies.corners_m[..., 0].max(axis=1)
     visible = (size[:, 1] >= least_px) & (size[:, 0] >= 2.0) & (truncation <= most_cut) & (near_m > 1.5)
-    return Seen(np.flatnonzero(visible), clipped[visible], truncation[visible])
+    return InPicture(np.flatnonzero(visible), clipped[visible], truncation[visible])
 
 
 def visible_share(
@@ -232,7 +231,7 @@ class SceneParts:
         )
 
     @cached_property
-    def drawn(self) -> Draw:
+    def detector_draw(self) -> Draw:
         """The detector's random draw on the visible objects, shared by all picture sizes."""
         profile, rng = shipped_profile(), self.rng(DETECTOR)
         clutter = self.settings.traffic.streets[self.drive.street].clutter
@@ -336,13 +335,13 @@ class Simulated(ModeReader):
         return "probabilities"
 
     @property
-    def made(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         """The settings behind the detections: part of a cell's id."""
         return {"source": "synthetic", "seed": self.seed, "settings": asdict(self.settings), "size": self.size}
 
     def detections(self, scene: Scene, truth: Truth) -> Detections:
         """The detections on one scene."""
-        return detections_at(scene_of(self.seed, self.settings, scene.unit).drawn, self.size)
+        return detections_at(scene_of(self.seed, self.settings, scene.unit).detector_draw, self.size)
 
 
 @cache

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from deepval.allocators import Recipe, recipe_named
+from deepval.allocators import Recipe, recipe_by_name
 from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
@@ -106,7 +106,7 @@ def scored_on_labels(
     """Scores of the test inputs by every recipe fitted on each of its labels that it can learn from the fit units."""
     every = list(dict.fromkeys(label for of_recipe in labels.values() for label in of_recipe))
     pairs = [
-        (recipe_named(recipe) if isinstance(recipe, str) else recipe, label)
+        (recipe_by_name(recipe) if isinstance(recipe, str) else recipe, label)
         for label in known_labels(cell, every)
         for recipe, of_recipe in labels.items()
         if label in of_recipe

@@ -13,7 +13,7 @@ from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.paper.analysis import LOCATED, Analysis, Option
 from deepval.paper.row_columns import Units, column, count, decimals, declared_table
-from deepval.perception.placing.reference_geometry import lift_bias
+from deepval.perception.placing import lift_bias
 from deepval.perception.reported.detections import DetectionSet
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain

@@ -36,9 +36,9 @@ from deepval.perception.reported.score_thresholds import (
     GRID,
     SHARED,
     STEPS,
+    BestThreshold,
     OperatingPoint,
     Rates,
-    Tuned,
     best_threshold,
     own_scale_points,
     unit_counts,
@@ -176,7 +176,9 @@ def pairs(ends: Ends) -> list[tuple[float, float]]:
     return [(cheap, full) for cheap in ends.cheap.steps for full in ends.full.steps]
 
 
-def tuned(spec: CellSpec, ends: Ends, units: Sequence[str], *, watch: Watch = unwatched) -> tuple[Tuned, Tuned]:
+def tuned(
+    spec: CellSpec, ends: Ends, units: Sequence[str], *, watch: Watch = unwatched
+) -> tuple[BestThreshold, BestThreshold]:
     """For both modes the threshold of least mean loss when it runs alone, on frames that both were run on."""
     modes, grids = (spec.modes[0], spec.modes[-1]), (ends.cheap.grid, ends.full.grid)
     sums, inputs = [np.zeros(len(grid)) for grid in grids], 0

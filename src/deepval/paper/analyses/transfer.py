@@ -6,7 +6,7 @@ Only cells that share a data set and a geometry are paired: there a router sees 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.allocators import Recipe, recipe_named
+from deepval.allocators import Recipe, recipe_by_name
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge
@@ -48,7 +48,7 @@ def rows(
     watch: Watch = unwatched,
 ) -> list[Transfer]:
     """Every recipe, fitted on every cell and judged on every cell that it can see."""
-    recipe_list = [recipe_named(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
+    recipe_list = [recipe_by_name(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
     names, budgets = [recipe.name for recipe in recipe_list], [Selection(alpha) for alpha in alphas]
     fitted = {
         (recipe.name, name): fit_on(cell, recipe)

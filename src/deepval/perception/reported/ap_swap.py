@@ -82,6 +82,7 @@ def graded_frames(
     right = greedy_matches(candidates.det, candidates.obj, overlap=candidates.overlap, score=detections.score)
     counted = (right | ~candidates.excused) & mark[detections.frame]
     judged = candidates.judged & mark[truth.frame]
+    # The new number of a marked frame; unmarked frames are not looked up.
     number = np.cumsum(mark) - 1
     objects = np.zeros((int(mark.sum()), len(GROUPS) + 1), dtype=int)
     np.add.at(objects, (number[truth.frame[judged]], _group(truth.cls[judged])), 1)
@@ -115,6 +116,7 @@ def ap_swap(weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time
     total = int(weak.objects.sum())
     if not total:
         return np.full(frames, np.nan)
+    # One case per frame: its weak detections leave the list (-1), its strong ones enter (+1).
     case = np.concatenate([weak.frame, strong.frame])
     sign = np.repeat([-1, 1], [len(weak.frame), len(strong.frame)])
     score = np.concatenate([weak.score, strong.score])
@@ -122,6 +124,8 @@ def ap_swap(weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time
     change = np.zeros(frames)
     for part in _curves(weak.score, weak.right, edits=edits, cases=frames):
         rows = len(part.best)
+        # All-point area = sum over right detections of the best precision from there on, over the number of objects.
+        # `edited` has the right detections that the swap adds or removes, `moved` those of the unedited list.
         edited = np.bincount(part.case, part.edit * part.best[part.case, part.point], minlength=rows)
         # Terms that a swap leaves alone cancel exactly, so that a swap without effect is worth exactly 0.
         moved = (part.best - part.base_best) @ np.diff(part.base_right, prepend=0)
@@ -148,10 +152,12 @@ def contextual_gains(
     gain, groups = np.zeros(frames), np.zeros(frames)
     for group in range(len(GROUPS)):
         one, other = weak.of_group(group), strong.of_group(group)
+        # A frame of the context is in that sum already.
         objects = one.objects[inside].sum() + np.where(inside, 0, one.objects[:, 0])
         groups += objects > 0
         if len(one.frame) or len(other.frame):
             gain += _contextual_ap_gain(one, other, inside=inside, objects=objects)
+    # n + 1 images: a frame of the context has one frame fewer around it.
     return gain / np.maximum(groups, 1) * (inside.sum() - inside + 1)
 
 
@@ -168,6 +174,8 @@ def _contextual_ap_gain(
     weak: GradedFrames, strong: GradedFrames, *, inside: Bool[np.ndarray, "time"], objects: Int[np.ndarray, "time"]
 ) -> Float[np.ndarray, "time"]:
     """Change of one super-class's AP in its context, 0 with nothing to find; case 2f is frame f weak, 2f+1 strong."""
+    # The unedited list is the weak output of the whole context. Weak case: a frame outside it enters; one inside is
+    # there already. Strong case: its strong output enters, and the weak output of a frame inside leaves.
     of_context = inside[weak.frame]
     new = ~of_context
     case = [2 * weak.frame[new], 2 * weak.frame[of_context] + 1, 2 * strong.frame + 1]
@@ -218,6 +226,7 @@ def _edits(
 ) -> _Edits:
     if not len(case):
         return _Edits(case, score, right, counted)
+    # The last key sorts first: by case, then by falling score. Rows of one case and score become one edit.
     order = np.lexsort((-score, case))
     case, score = case[order], score[order]
     first = np.flatnonzero(np.concatenate([[True], (np.diff(case) != 0) | (np.diff(score) != 0)]))
@@ -232,12 +241,14 @@ def _curves(
 ) -> Iterator[_Curves]:
     """The curves of a list under each case's edits, some cases at a time."""
     curve = precision_curve(score, right)
+    # Level k: everything down to the k-th distinct score; level 0 is the empty list.
     falling = -np.unique(-score)
     rights, counts = (np.concatenate([[0.0], column]) for column in curve)
     # A level with right detections ends a run unless the next level is all right, where precision still rises.
     gained = np.diff(rights)
     pure = np.append(gained == np.diff(counts), False)[1:]
     ends = np.flatnonzero((gained > 0) & ~pure)
+    # The whole list is the last point of every case, so that edits below all its scores have one.
     own = -np.append(falling[ends], -np.inf)
     upto = np.append(ends + 1, len(falling))
     step = max(1, min(CASES, ELEMENTS // len(upto)))
@@ -253,6 +264,7 @@ def _curves(
         point = (at + 2 * np.arange(len(touched)) + 1)[which]
         case, rows = edits.case[low:high] - first, min(step, cases - first)
         base = rights[levels]
+        # Best precision at no less recall: the running maximum from the end. Precision of an empty list is 0.
         base_best = np.maximum.accumulate((base / np.maximum(counts[levels], 1.0))[::-1])[::-1]
         # In place: at this size a fresh array costs more than the arithmetic that fills it.
         now = _running_sums(case, point, edits.right[low:high], shape=(rows, len(levels)))
@@ -274,8 +286,10 @@ def _running_sums(
 ) -> Float[np.ndarray, "case point"]:
     """For each case and point the sum of `by` over the case's edits at or before the point."""
     rows, width = shape
+    # One cumulative sum over all rows laid end to end; the start of a row takes back the total of the row before.
     total = np.bincount(case, by, minlength=rows)
     offset = np.concatenate([np.arange(rows) * width, case * width + point])
+    # Stable: where an edit is at a row's first point, the reset comes before it.
     order = np.argsort(offset, kind="stable")
     change = np.concatenate([-np.append(0.0, total[:-1]), by])[order]
     length = np.diff(offset[order], append=rows * width)
@@ -302,6 +316,7 @@ def contexts(frames: int, *, rng: np.random.Generator, size: int = CONTEXT) -> I
     """For each frame in turn, others drawn without replacement; all of them where there are no more than `size`."""
     for frame in range(frames):
         drawn = rng.choice(frames - 1, size=min(size, frames - 1), replace=False)
+        # Numbers from the frame's own on move up by one: the frame is not in its context.
         yield drawn + (drawn >= frame)
 
 
@@ -346,6 +361,7 @@ def _both(weak: GradedFrames, strong: GradedFrames, frames: int) -> _Both:
     score = np.concatenate([weak.score, strong.score])
     order = np.argsort(-score, kind="stable")
     rank = np.empty(len(order), dtype=int)
+    # Both modes are ranked once together; a context is then a choice of ranks, without sorting scores again.
     rank[order] = np.arange(len(order))
     fallen = np.diff(score[order], prepend=np.inf) != 0
     mine, theirs = rank[: len(weak.frame)], rank[len(weak.frame) :]
@@ -374,6 +390,7 @@ def _interpolated_ap(both: _Both, around: Int[np.ndarray, "_"], own: Int[np.ndar
         return 0.0
     chosen.sort(kind="stable")  # two runs: merged, not sorted anew
     right, counted = np.cumsum(both.right.take(chosen)), np.arange(1, len(chosen) + 1)
+    # Equal scores form one point: only the last of a level stays. No levels where all scores differ.
     if both.level is not None:
         level = both.level.take(chosen)
         ends = np.append(level[1:] != level[:-1], True)

@@ -309,7 +309,7 @@ class ModeReader(ABC):
 
     @property
     @abstractmethod
-    def made(self) -> dict[str, Any]:
+    def definition(self) -> dict[str, Any]:
         """Its origin, files by their hashes: part of a cell's id."""
 
     @property
@@ -318,7 +318,7 @@ class ModeReader(ABC):
         return False
 
     @property
-    def given(self) -> bool:
+    def by_definition(self) -> bool:
         """Whether its report follows from its definition, so that no detections or equal scores are no mistake."""
         return False
 
@@ -329,7 +329,7 @@ class ModeReader(ABC):
 
     def rests_on(self, unit: str) -> Any:
         """The inputs of its report on one unit besides scene and truth, as plain data; by default its whole origin."""
-        return self.made
+        return self.definition
 
     @abstractmethod
     def detections(self, scene: Scene, truth: Truth) -> Detections:

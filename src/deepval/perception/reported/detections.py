@@ -208,7 +208,7 @@ def persistent(detections: Detections, *, frames: int = FRAMES, least_iou: float
     return passed
 
 
-class Covered(NamedTuple):
+class Coverage(NamedTuple):
     """Coverage of a unit by a mode: frames, frames reached (run or failed), frames run to the end, boxes, scores."""
 
     frames: int
@@ -219,10 +219,10 @@ class Covered(NamedTuple):
     high: float
 
 
-def coverage(detections: Detections) -> Covered:
+def coverage(detections: Detections) -> Coverage:
     """The coverage of one unit by a mode."""
     status, scores = detections.status, detections.score
-    return Covered(
+    return Coverage(
         frames=len(status),
         reached=int(np.count_nonzero(status != NEVER_RUN)),
         run=int(np.count_nonzero(detections.run)),
@@ -232,7 +232,7 @@ def coverage(detections: Detections) -> Covered:
     )
 
 
-def check_whole(mode: str, units: Mapping[str, Covered]) -> None:
+def check_whole(mode: str, units: Mapping[str, Coverage]) -> None:
     """Raise where a mode was not run at all on some unit: the cache is incomplete."""
     missing = [unit for unit, part in units.items() if not part.reached]
     if missing:
@@ -242,7 +242,7 @@ def check_whole(mode: str, units: Mapping[str, Covered]) -> None:
         )
 
 
-def check_scenes(mode: str, units: Mapping[str, Covered]) -> None:
+def check_scenes(mode: str, units: Mapping[str, Coverage]) -> None:
     """Raise where results that must list every frame of a unit list only some: they do not cover their split."""
     for unit, part in units.items():
         if 0 < part.reached < part.frames:
@@ -253,7 +253,7 @@ def check_scenes(mode: str, units: Mapping[str, Covered]) -> None:
             )
 
 
-def check_coverage(mode: str, units: Mapping[str, Covered], *, scored: bool, strict: bool = False) -> None:
+def check_coverage(mode: str, units: Mapping[str, Coverage], *, scored: bool, strict: bool = False) -> None:
     """Warn of frames that a mode does not cover, of units without detections and of scores that are all equal.
 
     Args:

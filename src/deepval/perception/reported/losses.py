@@ -11,9 +11,9 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
-from deepval.geometry.motion import time_to_collision_s
 from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.matching import Matching, MatchSettings, ground_matching, match_candidates, matching
+from deepval.world.objects import time_to_collision_s
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 

@@ -60,11 +60,14 @@ def match_candidates(detections: Detections, truth: Truth, *, settings: MatchSet
     if np.isnan(detections.box_px).any():
         raise InputError(f"unit {detections.unit}: matching needs image boxes; this source has none.")
     judged = truth.judged(least_height_px=settings.least_height_px, most_occluded=settings.most_occluded)
+    # A frame without the mode has no detections by definition; its objects are not missed.
     judged &= detections.run[truth.frame]
     pairs = frame_pairs(detections.frame, truth.frame)
     overlap = iou(detections.box_px[pairs.first], truth.box_px[pairs.second])
     same = super_class(detections.cls)[pairs.first] == super_class(truth.cls)[pairs.second]
     may = (overlap >= settings.least_iou) & same & judged[pairs.second]
+    # Excused means: if unmatched, neither right nor wrong. An ignored object excuses by IoU, whatever its class; a
+    # region by the covered share of the detection, because a region may be much larger than any box.
     excused = np.zeros(len(detections), dtype=bool)
     excused[pairs.first[(overlap >= settings.ignored_iou) & ~judged[pairs.second]]] = True
     regions = frame_pairs(detections.frame, truth.ignored_frame)
@@ -77,9 +80,11 @@ def best_of_star(
     centre: Int[np.ndarray, "pair"], leaf: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
 ) -> tuple[Bool[np.ndarray, "pair"], Bool[np.ndarray, "pair"]]:
     """Pairs whose centre has only leaves without other pairs, and the best of these pairs per centre."""
+    # The largest number of pairs of a leaf, by centre: 1 means that no leaf has another centre to go to.
     busiest = np.zeros(centre.max() + 1, dtype=int)
     np.maximum.at(busiest, centre, np.bincount(leaf)[leaf])
     star = busiest[centre] == 1
+    # Sorted by centre, then by falling overlap: the first row of a centre is its best pair.
     order = np.lexsort((-overlap, centre))
     best = np.zeros(len(centre), dtype=bool)
     best[order[np.unique(centre[order], return_index=True)[1]]] = True
@@ -94,6 +99,7 @@ def assignment(
         return np.zeros(0, dtype=bool)
     # Stars need no assignment problem: the best pair of the centre is the optimum. Most pairs are in stars.
     by_object, chosen_by_object = best_of_star(obj, det, overlap=overlap)
+    # A lone pair is a star both ways, with the same choice, so the union below is one-to-one.
     by_detection, chosen_by_detection = best_of_star(det, obj, overlap=overlap)
     chosen = chosen_by_object | chosen_by_detection
     rest = np.flatnonzero(~(by_object | by_detection))
@@ -112,6 +118,7 @@ def knot_assignment(
 
     chosen = np.zeros(len(det), dtype=bool)
     d, o = np.unique(det, return_inverse=True)[1], np.unique(obj, return_inverse=True)[1]
+    # One graph of both lists, objects numbered after detections; pairs in different components do not compete.
     nodes = d.max() + 1 + o.max() + 1
     graph = coo_matrix((np.ones(len(det)), (d, d.max() + 1 + o)), shape=(nodes, nodes))
     knot = connected_components(graph, directed=False)[1][d]
@@ -119,6 +126,7 @@ def knot_assignment(
     for group in np.split(order, np.flatnonzero(np.diff(knot[order])) + 1):
         row = np.unique(d[group], return_inverse=True)[1]
         column = np.unique(o[group], return_inverse=True)[1]
+        # Combinations that are no pairs gain 0: they may be assigned, but no pair stands for them below.
         gain = np.zeros((row.max() + 1, column.max() + 1))
         gain[row, column] = overlap[group]
         best = np.zeros_like(gain, dtype=bool)
@@ -138,6 +146,7 @@ def matching(
     """The matching of a unit's detections, or of those that `keep` marks (the others are ignored)."""
     candidates = candidates or match_candidates(detections, truth, settings=settings)
     keep = np.ones(len(detections), dtype=bool) if keep is None else keep
+    # Thresholds only remove pairs: the candidates of a unit serve all of them.
     live = keep[candidates.det]
     det, obj, overlap = candidates.det[live], candidates.obj[live], candidates.overlap[live]
     chosen = assignment(det, obj, overlap=overlap)
@@ -195,6 +204,7 @@ def ground_matching(
     pairs = near_pairs(reported, reference_standing(truth), most_apart_m=most_apart_m)
     partner = np.full(len(detections), -1)
     partner[pairs.first] = pairs.second
+    # On the ground no object is too small or too occluded: all count where the mode was run.
     missed = detections.run[truth.frame]
     missed[pairs.second] = False
     return Matching(partner, np.full(len(detections), np.nan), partner < 0, missed)

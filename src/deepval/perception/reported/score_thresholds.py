@@ -171,15 +171,15 @@ def count_matching_point(
     return OperatingPoint("S1", cheap_threshold, float(grid[nearest_count(boxes, cheap_boxes)]))
 
 
-class Tuned(NamedTuple):
+class BestThreshold(NamedTuple):
     """The threshold at which a mode, used alone, loses least, and that loss."""
 
     threshold: float
     loss: float
 
 
-def best_threshold(loss_at: Callable[[float], float], *, grid: Sequence[float] = GRID) -> Tuned:
+def best_threshold(loss_at: Callable[[float], float], *, grid: Sequence[float] = GRID) -> BestThreshold:
     """The threshold of least loss, ties to the lower; `loss_at` is a mode's own downstream loss."""
     losses = [loss_at(threshold) for threshold in grid]
     best = int(np.argmin(losses))
-    return Tuned(grid[best], float(losses[best]))
+    return BestThreshold(grid[best], float(losses[best]))

@@ -60,7 +60,7 @@ class PlannerWeights:
 def weights_of(file: PlannerFile) -> PlannerWeights:
     """The weights in a file; InputError unless they fit the network strictly."""
     arrays, manifest = _npz(file) if file.path.suffix == ".npz" else (_torch(file), None)
-    return PlannerWeights(arrays, _checked_width(arrays, str(file.path)), manifest)
+    return PlannerWeights(arrays, _check_width(arrays, str(file.path)), manifest)
 
 
 def network_with(weights: PlannerWeights) -> Any:
@@ -73,7 +73,7 @@ def network_with(weights: PlannerWeights) -> Any:
     return network.eval().to(memory_format=torch.channels_last)
 
 
-def _checked_width(arrays: Mapping[str, np.ndarray], source: str) -> int:
+def _check_width(arrays: Mapping[str, np.ndarray], source: str) -> int:
     """The network's width; an error unless names, shapes and numbers are those of such a network."""
     torch_library()
     from deepval.planners.neural.network import WIDTH, state_shapes
@@ -245,7 +245,7 @@ def planner_files(weights: Path | str, masks: Path | str) -> PlannerFiles:
 
 
 @lru_cache(maxsize=2)
-def loaded_planner(files: PlannerFiles) -> LoadedPlanner:
+def load_planner(files: PlannerFiles) -> LoadedPlanner:
     """The planner in these files, stored in memory; InputError where a file has changed."""
     weights_file, masks_file = read_file(files.weights, "weights"), read_file(files.masks, "masks")
     for file, digest in ((weights_file, files.weights_sha256), (masks_file, files.masks_sha256)):

@@ -72,9 +72,13 @@ def road_raster(
     grid = grid or PlanGrid()
     layers = np.zeros((3, grid.cells, grid.cells))
     for outlines in (drawing.road_segments_m, drawing.lanes_m):
-        _fill(layers[ROAD], [seen_from(shape_m, pose) for shape_m in outlines if meets_square(shape_m, pose[:2])], grid)
+        _fill(
+            layers[ROAD],
+            [to_vehicle_frame(shape_m, pose) for shape_m in outlines if meets_square(shape_m, pose[:2])],
+            grid,
+        )
     for layer, lines in ((ROAD_DIVIDER, drawing.road_dividers_m), (LANE_DIVIDER, drawing.lane_dividers_m)):
-        _draw(layers[layer], [seen_from(shape_m, pose) for shape_m in lines if len(shape_m)], grid)
+        _draw(layers[layer], [to_vehicle_frame(shape_m, pose) for shape_m in lines if len(shape_m)], grid)
     return layers > 0
 
 
@@ -108,7 +112,7 @@ def meets_square(outline_m: Outline, centre_m: Float[np.ndarray, "2"], *, reach_
     return _crosses(points, after, reach_m) or _holds_origin(points, after)
 
 
-def seen_from(points_m: Outline, pose: Float[np.ndarray, "3"]) -> Outline:
+def to_vehicle_frame(points_m: Outline, pose: Float[np.ndarray, "3"]) -> Outline:
     """Points of the world in the vehicle's frame."""
     cos, sin = np.cos(pose[2]), np.sin(pose[2])
     return (points_m - pose[:2]) @ np.array([[cos, -sin], [sin, cos]])
@@ -156,7 +160,7 @@ def _inside(shapes_m: Iterable[np.ndarray], grid: PlanGrid) -> Iterable[Int[np.n
 
 def road_rasters(scene: Scene, grid: PlanGrid) -> list[Bool[np.ndarray, "3 x y"]]:
     """The channels of the road, frame by frame."""
-    drawing = drawn_map(scene)
+    drawing = scene_drawing(scene)
     return [road_raster(drawing, pose, grid=grid) for pose in ego_poses(scene)]
 
 
@@ -182,7 +186,7 @@ def whole_raster(
     return np.stack([*road, box_raster(others_m, grid=grid), box_raster(own_corners_m(*own_size_m), grid=grid)])
 
 
-def drawn_map(scene: Scene) -> RoadDrawing:
+def scene_drawing(scene: Scene) -> RoadDrawing:
     """The shapes of the scene's map; InputError without a map."""
     if scene.lane_map is None:
         raise InputError(

@@ -26,11 +26,11 @@ from deepval.planners.neural.masks import AHEAD_S, STEPS, TRAINED_HERE, Masks, P
 from deepval.planners.neural.planner import MANIFEST, torch_library
 from deepval.planners.neural.rasters import (
     RoadDrawing,
-    drawn_map,
     ego_poses,
     own_size_m,
     road_raster,
-    seen_from,
+    scene_drawing,
+    to_vehicle_frame,
     whole_raster,
 )
 from deepval.progress import Watch, unwatched
@@ -91,14 +91,14 @@ class UnitSamples:
         others = [other for other in self.movers if other is not mover and other.there(when)]
         poses = np.array([other.at(np.array(when)) for other in others]).reshape(-1, 3)
         size_m = np.array([other.size_m for other in others]).reshape(-1, 2)
-        corners = ground_corners_m(seen_from(poses[:, :2], pose), size_m, yaw_rad=poses[:, 2] - pose[2])
+        corners = ground_corners_m(to_vehicle_frame(poses[:, :2], pose), size_m, yaw_rad=poses[:, 2] - pose[2])
         return whole_raster(road_raster(self.drawing, pose, grid=grid), corners, mover.size_m, grid=grid)
 
     def target(self, sample: int, grid: PlanGrid) -> Int[np.ndarray, "step 2"]:
         """The road user's cell at every step; -1 outside the grid."""
         mover, when = self.movers[self.who[sample]], float(self.when_s[sample])
         ahead = mover.at(np.minimum(when + AHEAD_S, mover.time_s[-1]))
-        cells = grid.cell_of(seen_from(ahead[:, :2], mover.at(np.array(when))))
+        cells = grid.cell_of(to_vehicle_frame(ahead[:, :2], mover.at(np.array(when))))
         inside = np.asarray(((cells >= 0) & (cells < grid.cells)).all(axis=1))
         return np.where(inside[:, None], cells, -1).astype(int)
 
@@ -155,7 +155,7 @@ def unit_samples(scene: Scene, truth: Truth, *, every_s: float = 0.25, ego_only:
             starts = starts[np.hypot(*way.T) > LEAST_WAY_M]
         who.append(np.full(len(starts), index))
         when.append(starts)
-    return UnitSamples(scene.unit, drawn_map(scene), movers, np.concatenate(who), np.concatenate(when))
+    return UnitSamples(scene.unit, scene_drawing(scene), movers, np.concatenate(who), np.concatenate(when))
 
 
 def samples_of(units: Sequence[UnitSamples], grid: PlanGrid) -> PlannerSamples:

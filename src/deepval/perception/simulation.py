@@ -12,8 +12,8 @@ import numpy as np
 from deepval.arrays import Float, Int, Shaped
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import HEIGHT_M, lookup
+from deepval.perception.profile import Conditions, Noise, Profile, expected_logit, is_person
 from deepval.perception.reported.detections import DONE, Detections
-from deepval.perception.simulated.profile import Conditions, Noise, Profile, expected_logit, is_person
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 

@@ -1,1 +1,0 @@
-"""The simulated detector: a profile fitted to real detections -> simulated detections."""
