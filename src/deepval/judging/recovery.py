@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float
+from deepval.checks import share_of_inputs
 from deepval.errors import InputError, suggestion
 from deepval.judging.resamples import Resamples
 from deepval.judging.selections import runs
 from deepval.results import Area, CallShare, Reason, Recovery, joined
 from deepval.tables.scores import Scores
-from deepval.tables.shares import share_of_inputs
 
 RECOVERED = (0.2, 0.5, 0.8)
 """Parts of the gap at which the share of calls is reported, as in RouteLLM."""

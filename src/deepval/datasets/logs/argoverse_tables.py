@@ -203,7 +203,7 @@ def table_columns(
     names = (*texts, *numbers, *whole)
     table = columns.parquet_table(path, str(path)) if path.suffix == ".parquet" else _feather(path)
     rows = columns.of_arrow(table, str(path), only=names)
-    typed = rows.typed(texts=texts, numbers=numbers, whole=whole)
+    typed = rows.of_types(texts=texts, numbers=numbers, whole=whole)
     empty = [name for name in names if table.column(name).null_count]
     if empty:
         raise InputError(f"{path}: every row must have a value of {empty[0]}; some have none.")

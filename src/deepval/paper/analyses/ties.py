@@ -7,6 +7,7 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.cells.folder import BuiltCell
+from deepval.checks import share_of_inputs
 from deepval.errors import InputError
 from deepval.judging.agreement import tie_audit
 from deepval.judging.ties import nth_highest
@@ -19,7 +20,7 @@ from deepval.report.text_tables import Table
 from deepval.results import known
 from deepval.tables.keys import positions
 from deepval.tables.scores import Scores
-from deepval.tables.shares import quota, share_of_inputs
+from deepval.tables.values import quota
 
 VALUE = "decision value"
 """The ranking by V itself, which every cell has."""
