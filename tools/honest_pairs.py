@@ -21,7 +21,7 @@ from deepval.cells.folder import BuiltCell, read_cell
 from deepval.errors import InputError, InputWarning
 from deepval.files.canonical import sha256
 from deepval.protocol import integrity
-from deepval.protocol.history import LONGEST_SKETCH
+from deepval.protocol.submissions import LONGEST_SKETCH
 
 NOT_FITTED = ("gate-multi-fidelity", "router-mlp-binary", "router-gbm-binary", "router-pixel")
 TARGETS = ("value", "value-binary", "value-rank", "value-signed-cdf")

@@ -20,7 +20,7 @@ from deepval.files.writing import write_atomically
 from deepval.judging.over_cells import PooledComparison
 from deepval.paper.findings import findings
 from deepval.paper.findings.rules import CONTROLLERS, LEAST_AFFECTED, MONOCULAR, ORACLE
-from deepval.paper.outcomes import MADE_UP, PlannedRow, PlanOutcome, plan_table
+from deepval.paper.verdicts import MADE_UP, PlannedRow, PlanOutcome, plan_table
 from deepval.report.text_tables import Table, interval, lines_of, number, percent
 from renew_results import filled
 

@@ -36,10 +36,10 @@ from deepval.files.writing import lock, read_sealed
 from deepval.perception.reported import cache as detections
 from deepval.planners.neural.training import CHECKPOINT
 from deepval.protocol import standings, submissions
-from deepval.protocol.history import HISTORY, read_history
 from deepval.protocol.leaderboard import SCHEMA as LEADERBOARD
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
 from deepval.protocol.store import LIST, REFUSED
+from deepval.protocol.submissions import HISTORY, read_history
 from deepval.results import SCHEMA as RESULT
 from deepval.results import Result
 from deepval.results.result import samples_path

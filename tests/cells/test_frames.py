@@ -147,10 +147,10 @@ def test_of_a_long_file_the_most_harmed_and_most_helped_frames_are_checked_and_c
     path.write_text(json.dumps(content))
     checked = []
     amiss = view_files._amiss
-    monkeypatch.setattr(frame_files, "_amiss", lambda *parts: checked.append(parts) or amiss(*parts))
+    monkeypatch.setattr(view_files, "_amiss", lambda *parts: checked.append(parts) or amiss(*parts))
     whole = []
     extremes = view_files._extremes
-    monkeypatch.setattr(frame_files, "_extremes", lambda *parts: whole.extend(map(len, parts[0])) or extremes(*parts))
+    monkeypatch.setattr(view_files, "_extremes", lambda *parts: whole.extend(map(len, parts[0])) or extremes(*parts))
     part = view_files.read_frames(path)
     assert part["frames_in_file"] == number
     assert sum(keys > 1 for keys in whole) < 10 * view_files.MOST + view_files.MOST  # the others were emptied

@@ -9,7 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from cli_functions import functions
-from deepval.cli.commands import OptionGroup, spread
+from deepval.cli.commands import OptionGroup, flatten
 from deepval.errors import InputError
 
 
@@ -31,7 +31,7 @@ class Wide(Size):
 
 def told(command, *words):
     app = typer.Typer(add_completion=False)
-    app.command()(spread(command))
+    app.command()(flatten(command))
     done = CliRunner().invoke(app, words)
     return done.output if done.exception is None else done.exception
 
@@ -44,7 +44,7 @@ def test_fields_are_options_and_what_is_given_is_one_value():
     assert told(draw, "a", "--height", "3", "--width", "7", "--colour", "blue") == "a 3 x 7 blue []\n"
     assert isinstance(told(draw, "a"), SystemExit)  # --height has no default
     assert isinstance(told(draw, "a", "--height", "-1"), InputError)
-    assert list(inspect.signature(spread(draw)).parameters) == ["name", "height", "width", "colour"]
+    assert list(inspect.signature(flatten(draw)).parameters) == ["name", "height", "width", "colour"]
 
 
 def test_a_command_may_have_defaults_and_words_of_its_own():
@@ -66,7 +66,7 @@ def test_a_command_without_such_parameters_is_left_alone():
     def draw(name: str) -> None:
         typer.echo(name)
 
-    assert spread(draw) is draw
+    assert flatten(draw) is draw
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_no_two_parameters_of_a_command_have_the_same_option(words, function):
     inner = [
         vars(kind)["__dataclass_fields__"] for kind in kinds if isinstance(kind, type) and issubclass(kind, OptionGroup)
     ]
-    options = list(inspect.signature(spread(function)).parameters)
+    options = list(inspect.signature(flatten(function)).parameters)
     assert (
         len(options)
         == len(set(options))

@@ -11,7 +11,7 @@ import pytest
 import deepval
 from commands import PYTHON, call, refusal, run, run_process
 from deepval.cli import COMMANDS, terminal
-from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE, GROUPS, _repeated, spread
+from deepval.cli.commands import AFTER_STOP, AFTER_STOP_ELSEWHERE, GROUPS, _expand_lists, flatten
 from deepval.paper.analysis import ANALYSES, REPORT_ONLY
 
 NAMES = ("gate-gbm-value-of-all", "gate-gbm-harm", "mine")
@@ -42,7 +42,7 @@ def judged(folder, *words):
 
 @pytest.mark.parametrize("columns", [80, 100, 140])
 def test_evaluate_keeps_names_difference_and_verdict_at_every_width(folder, columns, monkeypatch):
-    monkeypatch.setattr(terminal, "width", lambda: columns)
+    monkeypatch.setattr(terminal, "look", lambda **_: {"width": columns, "color": False})
     files = [folder / f"{name}.csv" for name in NAMES]
     done = judged(folder, "-s", *files, "--by", "weather", "--simultaneous")
     lines = done.splitlines()
@@ -60,7 +60,7 @@ def test_evaluate_keeps_names_difference_and_verdict_at_every_width(folder, colu
 
 def test_a_pipe_gets_every_column_in_one_line(folder):
     done = judged(folder, "-s", folder / "mine.csv", "--simultaneous")
-    assert terminal.width() > 1000
+    assert terminal.look()["width"] > 1000
     assert "Left out" not in done
     head = [line for line in done.splitlines() if line.startswith("budget ")][-1]
     for name in ("escalated", "gain", "benefit", "harm", "nDG 95 %", "vs random 95 %", "vs random, all rows"):
@@ -84,8 +84,8 @@ def test_words_are_repeated_only_after_what_stands_alone_and_never_past_two_dash
         import typer
 
         alone = typer.Typer()
-        alone.command()(spread(function))
-        return _repeated(typer.main.get_command(alone).params, given)
+        alone.command()(flatten(function))
+        return _expand_lists(typer.main.get_command(alone).params, given)
 
     assert words(evaluate, "v", "-s", "a", "b", "--seed", "1") == ["v", "-s", "a", "-s", "b", "--seed", "1"]
     assert words(evaluate, "-s", "a", "v", "--json") == ["-s", "a", "v", "--json"]

@@ -5,10 +5,10 @@ import ast
 import measure_house as house
 
 LIMITS = {
-    "modules": 270,
+    "modules": 269,
     "longest import chain": 24,
     "import rings": 0,
-    "names of several modules": 9,
+    "names of several modules": 0,
     "short modules without a reason": 0,
     "long modules": 0,
     "participles as module names": 0,
@@ -33,10 +33,10 @@ def counted() -> dict[str, list[str]]:
     trees = house.modules()
     graph = {name: house.imports(name, tree, set(trees)) for name, tree in trees.items()}
     return {
-        "modules": list(trees),
+        "modules": 269list(trees),
         "longest import chain": house.longest_chain(graph),
         "import rings": [" <-> ".join(ring) for ring in house.rings(graph)],
-        "names of several modules": [", ".join(names) for names in house.repeated_stems(trees).values()],
+        "names of several modules": 0[", ".join(names) for names in house.repeated_stems(trees).values()],
         "short modules without a reason": house.short_modules(trees),
         "long modules": house.long_modules(trees),
         "participles as module names": house.participles(trees),
@@ -63,3 +63,8 @@ def test_a_ring_through_a_package_is_seen():
     graph = {"p": {"p.a"}, "p.a": {"p.b"}, "p.b": {"p.a"}, "q": set()}
     assert house.rings(graph) == [["p.a", "p.b"]]
     assert len(house.longest_chain({"a": {"b"}, "b": {"c"}, "c": set(), "d": {"c"}})) == 3
+
+
+def test_a_name_is_used_once_but_for_analyses_which_have_the_name_of_their_command():
+    assert house.repeated_stems(["deepval.a.lift", "deepval.paper.analyses.lift"]) == {}
+    assert set(house.repeated_stems(["deepval.a.contrasts", "deepval.paper.analyses.contrasts"])) == {"contrasts"}

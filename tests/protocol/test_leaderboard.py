@@ -26,11 +26,10 @@ from deepval.judging.over_cells import pool
 from deepval.protocol import integrity
 from deepval.protocol import standings as standings_module
 from deepval.protocol.cards import Card
-from deepval.protocol.history import History
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.resolved_pairs import _draw_ranks, _pair_by_pair, resolved
 from deepval.protocol.standings import rank_intervals, standings
-from deepval.protocol.submissions import Reader, Submission, check
+from deepval.protocol.submissions import History, Reader, Submission, check
 from deepval.protocol.tracks import read_cells
 from deepval.report.forms import escape_markdown
 from deepval.tables.scores import Scores

@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
-from deepval.cli.commands import COMMANDS, spread
+from deepval.cli.commands import COMMANDS, flatten
 from deepval.paper.analysis import ANALYSES, REPORT_ONLY
 
 
@@ -33,7 +33,7 @@ def parameters(kinds: tuple[type, ...]) -> Iterator[tuple[str, str]]:
 def declarations(kinds: tuple[type, ...]) -> Iterator[tuple[str, str, Any]]:
     """Command, option (or argument) and declaration of every parameter that takes one of these types."""
     for words, function in functions():
-        for name, hint in get_type_hints(spread(function), include_extras=True).items():
+        for name, hint in get_type_hints(flatten(function), include_extras=True).items():
             parts = get_args(hint)
             if len(parts) > 1 and kinds_of(parts[0]) & set(kinds):
                 texts = (getattr(parts[1], "default", None), *(getattr(parts[1], "param_decls", None) or ()))

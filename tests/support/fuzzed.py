@@ -22,10 +22,9 @@ from deepval.doctor import doctor
 from deepval.errors import InputError
 from deepval.files.canonical import read_json, read_manifest
 from deepval.perception.reported.detection_files import open_detections
-from deepval.protocol.history import read_history
 from deepval.protocol.plans import read_plan
 from deepval.protocol.submission_files import read_folder
-from deepval.protocol.submissions import wanted
+from deepval.protocol.submissions import read_history, wanted
 from deepval.protocol.tracks import read_cells
 from deepval.tables.costs import PROFILES, read_costs
 from fault_worlds import write_fault_world

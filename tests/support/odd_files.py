@@ -44,10 +44,9 @@ from deepval.perception import profile
 from deepval.perception.reported.detection_files import open_detections
 from deepval.perception.running.onnx_model import class_names
 from deepval.planners.neural.planner import masks_bytes, masks_of, read_file, weights_of
-from deepval.protocol.history import read_history
 from deepval.protocol.plans import read_plan
 from deepval.protocol.submission_files import read_folder
-from deepval.protocol.submissions import wanted
+from deepval.protocol.submissions import read_history, wanted
 from deepval.protocol.tracks import read_cells
 from deepval.report import FORMS, html
 from fault_worlds import write_fault_world

@@ -20,24 +20,22 @@ from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS, MANIFEST, SCORES, json_canonical, json_content
 from deepval.files.writing import append_line
 from deepval.judging.budgets import Budget, MissingCosts, Selection, conventions
+from deepval.judging.draws import seeds_by_units
+from deepval.judging.evaluation import evaluate
 from deepval.results import Result
 from deepval.tables.chunks import OnDisk, Parts
 from deepval.tables.columns import parquet_files
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.scores import Fit, Kind, Scores, align_all, kind_of
+from deepval.tables.scores import Fit, Kind, Missing, Scores, align_all, kind_of
 from deepval.tables.values import ValueTable, read_values
 
 if TYPE_CHECKING:
     from deepval.cells.folder import BuiltCell
-from typing import TYPE_CHECKING
-
-from deepval.judging.draws import seeds_by_units
-from deepval.judging.evaluation import evaluate
-from deepval.tables.scores import Missing
 
 if TYPE_CHECKING:
     from deepval.cells.fitting import Scored
     from deepval.cells.folder import BuiltCell
+
 
 LEDGER = "opened.jsonl"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -45,12 +43,17 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def note(
-    cell: "BuiltCell", *, by: str, units: Sequence[str] | None, scores: Mapping[str, Scores], plan: str | None = None
+    cell: "BuiltCell | None",
+    *,
+    by: str,
+    units: Sequence[str] | None,
+    scores: Mapping[str, Scores],
+    plan: str | None = None,
 ) -> None:
     """Append a line to the cell's ledger: a command judged scores on these units (all where None); only for test units.
 
     Args:
-        cell: The cell.
+        cell: The cell; None for a values file, which has no ledger.
         by: The command.
         units: Units judged on.
         scores: The judged scores.
@@ -59,6 +62,8 @@ def note(
     Raises:
         InputError: The disk is full. Other write errors, such as a read-only cell, are warnings.
     """
+    if cell is None:
+        return
     test = sorted(set(cell.split.test) & set(cell.split.units if units is None else units))
     if not test:
         return
@@ -110,11 +115,6 @@ class EvaluationData:
     own_costs: bool = False
 
     @property
-    def terms(self) -> Any:
-        """The cell's loss terms; None for a values file."""
-        return None if self.cell is None else self.cell.terms
-
-    @property
     def roles(self) -> tuple[str, ...]:
         """Words that stand for units."""
         return () if self.cell is None else ROLES
@@ -125,11 +125,6 @@ class EvaluationData:
         too_few = None if self.cell is None else self.cell.split.too_few
         return None if too_few is None else f"{self.source.name}: {too_few}: all are judged on, nothing was held out."
 
-    def labelled(self, result: Result, note: str | None = None) -> Result:
-        """The result with a note where nothing was held out: `note`, or else the note on too few units for a split."""
-        note = note or self.not_held_out
-        return result if note is None else replace(result, warnings=(note, *result.warnings))
-
     def judged_units(
         self,
         named: Sequence[str] | None,
@@ -137,15 +132,23 @@ class EvaluationData:
         *,
         calibration: Sequence[str] | None = None,
     ) -> tuple[list[str] | None, str | None]:
-        """Units to judge, and a note where all units of a cell are judged: unfitted scores need no held-out units.
+        """Units to judge, and a note where nothing is held out: unfitted scores need no held-out units.
 
         Args:
             named: Units by name or role; None chooses test units or all.
             scores: The scores to judge.
             calibration: Units that are not judged.
         """
-        if named is not None or self._test_only(scores):
-            return self.units(named, usual="test"), None
+        if self.cell is None:
+            return None if named is None else self.units(named), None
+        # All units are judged only if all scores cover all inputs and state that nothing was fitted.
+        if (
+            named is not None
+            or self.not_held_out is not None
+            or not scores
+            or any(s.fit is None or s.fit.units.any() or not s.covered.all() for s in scores.values())
+        ):
+            return self.units(named, usual="test"), self.not_held_out
         units = [unit for unit in self.units(None, usual="all") or () if unit not in set(calibration or ())]
         number = f"all {len(units)}{' other' if calibration else ''} units"
         note = (
@@ -154,12 +157,6 @@ class EvaluationData:
         )
         warnings.warn(note, InputWarning, stacklevel=2)
         return units, note
-
-    def _test_only(self, scores: Mapping[str, Scores]) -> bool:
-        """Whether only test units are judged: not if all scores cover all inputs and state that nothing was fitted."""
-        if self.cell is None or self.not_held_out is not None or not scores:
-            return True
-        return any(s.fit is None or s.fit.units.any() or not s.covered.all() for s in scores.values())
 
     @property
     def scored(self) -> bool:
@@ -189,7 +186,9 @@ class EvaluationData:
         if not files:
             raise InputError(f"{self.source}: at least one scores file must be given to judge; found none: give -s.")
         aligned = align_all(self.table, files)
-        return {item.name: self._with_fit(item, files[item.name]) for item in aligned}
+        if self.cell is not None:
+            aligned = [self._with_fit(item, files[item.name]) for item in aligned]
+        return {item.name: item for item in aligned}
 
     def _with_fit(self, scores: Scores, file: Path) -> Scores:
         """The scores, with the fit units of the allocator of this name where their file does not state them.
@@ -274,6 +273,11 @@ class EvaluationData:
         return "list" if charged or (self.own_costs and not requested) else "error"
 
 
+def with_note(result: Result, note: str | None) -> Result:
+    """The result with a note before its warnings, if there is one."""
+    return result if note is None else replace(result, warnings=(note, *result.warnings))
+
+
 def note_unknown_fits(scores: Mapping[str, Scores]) -> None:
     """Warn of calibration scores that do not state the units that their allocator was fitted on."""
     unknown = [name for name, item in scores.items() if item.fit is None]
@@ -301,7 +305,7 @@ def read_evaluation_data(
         table = cell.listed if modes is None else cell.listed.with_modes(modes)
         table = table if costs is None else replace(table, costs=Costs.of(costs))
         return EvaluationData(source, table, cell, own_costs=costs is None)
-    if not reading.exists(source) and not source.suffix:
+    if not source.suffix and not reading.exists(source):
         raise InputError(f"{source}: must be a values file (.csv, .parquet) or a cell's folder; there is neither.")
     return EvaluationData(source, read_values(source, costs=costs, modes=modes))
 

@@ -15,10 +15,20 @@ NO_READER = 141
 
 def main() -> None:
     """Run the command and end with its exit code, also where its output is closed, no longer read or on a full disk."""
-    _replace_closed_streams()
+    # A closed standard stream (`>&-`) becomes the null device, so that no other file gets its number.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
+            os.set_inheritable(stream.fileno(), True)  # noqa: FBT003
+            setattr(sys, name, stream)
     # Flushed here, because a failure during the exit of the interpreter can only be printed.
     code = _exit_code(_run) or _exit_code(sys.stdout.flush)
-    _discard_unwritten()
+    # The interpreter flushes the streams at its exit: those that cannot be written to become the null device.
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     if code:
         sys.exit(code)
 
@@ -47,24 +57,6 @@ def _run() -> None:
     with loading():
         from deepval.cli.commands import run
     run()
-
-
-def _replace_closed_streams() -> None:
-    """Open the null device for each standard stream that is closed (`>&-`), so that no other file gets its number."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
-            os.set_inheritable(stream.fileno(), True)  # noqa: FBT003
-            setattr(sys, name, stream)
-
-
-def _discard_unwritten() -> None:
-    """Point output streams that cannot be written to at the null device: the interpreter flushes them at its exit."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from deepval.cells.spec import ROLES, CellSpec
 from deepval.cli import options
 from deepval.cli.commands import LOOK, OptionGroup, lazy_group, limits
 from deepval.cli.options import DrawOptions, Workers
-from deepval.cli.terminal import ENDLESS, as_json, colored, watch, width
+from deepval.cli.terminal import ENDLESS, as_json, look, watch
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
@@ -127,7 +127,7 @@ class ReadAgain(OptionGroup):
             raise InputError(
                 "--weights and --masks are of cells of the learned planner, and none is given: leave them out."
             )
-        files = options.named_files(self.mode or (), "Modes", lambda path: path.stem)
+        files = options.named_files(self.mode, "Modes")
         built_specs = {
             name: cell_spec for name, cell in built.items() if (cell_spec := sources.specs.get(str(cell.folder)))
         }
@@ -216,7 +216,7 @@ class Shown(OptionGroup):
             return "\n\n".join(map(text, tables)) + "\n"
         if self.out is not None:
             return render_tables(tables, width=ENDLESS)
-        return render_tables(tables, width=width(), color=colored())
+        return render_tables(tables, **look())
 
 
 def _content(declared: Analysis, rows: Sequence[Any]) -> Any:

@@ -15,7 +15,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -56,49 +56,38 @@ class OptionGroup:
     """
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with one parameter per field of its option groups, as typer needs it."""
-    parameters = inspect.signature(command).parameters
-    groups = {name: parameter.annotation for name, parameter in parameters.items() if _is_group(parameter.annotation)}
+def flatten(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one parameter per field of its option groups, as typer needs it.
+
+    Parameters become keyword-only, because typer takes arguments in order of declaration.
+    """
+    groups: dict[str, type[OptionGroup]] = {}
+    options: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind = parameter.annotation
+        if not isinstance(kind, type) or not issubclass(kind, OptionGroup):
+            options.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        groups[name] = kind
+        defaults: Mapping[str, Any] = {} if parameter.default is parameter.empty else vars(parameter.default)
+        for field in fields(kind):
+            usual = defaults.get(field.name, parameter.empty if field.default is MISSING else field.default)
+            option = inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=usual, annotation=field.type)
+            options += [option] if field.init else []
     if not groups:
         return command
 
     @wraps(command)
     def run(**values: Any) -> None:
         group_values = {
-            name: kind(**{field.name: values.pop(field.name) for field in _init_fields(kind)})
+            name: kind(**{field.name: values.pop(field.name) for field in fields(kind) if field.init})
             for name, kind in groups.items()
         }
         command(**values, **group_values)
 
-    options = [option for parameter in parameters.values() for option in _options(parameter)]
     vars(run)["__signature__"] = inspect.Signature(options)
     run.__annotations__ = {option.name: option.annotation for option in options} | {"return": None}
     return run
-
-
-def _is_group(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, OptionGroup)
-
-
-def _init_fields(kind: type[OptionGroup]) -> list[Field[Any]]:
-    return [field for field in fields(kind) if field.init]
-
-
-def _options(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """The options of a parameter; keyword-only, because typer takes arguments in order of declaration."""
-    if not _is_group(parameter.annotation):
-        return [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)]
-    defaults: Mapping[str, Any] = {} if parameter.default is parameter.empty else vars(parameter.default)
-    return [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=defaults.get(field.name, parameter.empty if field.default is MISSING else field.default),
-            annotation=field.type,
-        )
-        for field in _init_fields(parameter.annotation)
-    ]
 
 
 class GroupedCommand(TyperCommand):
@@ -118,7 +107,7 @@ class GroupedCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words; a repeatable option needs its name only once: `-s a.csv b.csv`."""
-        rest = super().parse_args(ctx, _repeated(self.params, args))
+        rest = super().parse_args(ctx, _expand_lists(self.params, args))
         for param in self.params:
             if param.param_type_name == "option" and param.callback is None:
                 check_number(param.opts[0], ctx.params.get(param.name or ""), (-EXACT, EXACT))
@@ -150,7 +139,7 @@ def check_number(option: str, value: Any, within: tuple[float, float]) -> None:
             raise InputError(f"{option} must be at most {greatest:,}; found {number:,}.")
 
 
-def _repeated(params: Sequence[Any], words: Sequence[str]) -> list[str]:
+def _expand_lists(params: Sequence[Any], words: Sequence[str]) -> list[str]:
     """The words with `-s a b` expanded to `-s a -s b`, once all required arguments are there."""
     arguments = [param for param in params if param.param_type_name == "argument"]
     required = sum(bool(param.required) for param in arguments)
@@ -184,9 +173,12 @@ def check_outputs(command: str, values: Mapping[str, Any]) -> None:
         command: Its name.
         values: Values of its arguments and options, by name.
     """
+    outputs = {option: values[option] for option in OUTPUTS if values.get(option) is not None}
+    if not outputs:
+        return
     inputs = [path for option, value in values.items() if option not in OUTPUTS for path in _paths(value)]
-    for option in OUTPUTS:
-        for output in _paths(values.get(option)):
+    for option, value in outputs.items():
+        for output in _paths(value):
             within = WRITTEN.get(command, ()) if reading.is_folder(output) else None
             for written in [output] if within is None else [output / name for name in within]:
                 read = next((path for path in inputs if _reads(command, path, written)), None)
@@ -290,30 +282,6 @@ CACHES = ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR")
 """Environment variables with the cache folders of libraries."""
 
 
-class _Commands(Mapping[str, Any]):
-    """The commands by name; each is imported on request."""
-
-    def __init__(self, modules: Mapping[str, str]) -> None:
-        self.modules = modules
-
-    def __getitem__(self, name: str) -> Any:
-        with loading():
-            command = getattr(import_module(f"deepval.cli.{self.modules[name]}"), name.replace("-", "_"))
-        if isinstance(command, typer.Typer):
-            group = typer.main.get_group(command)
-            group.name = name
-            return group
-        alone = typer.Typer(**LOOK)
-        alone.command(name, cls=GroupedCommand)(spread(command))
-        return typer.main.get_command(alone)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.modules)
-
-    def __len__(self) -> int:
-        return len(self.modules)
-
-
 def lazy_group(groups: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
     """A group of commands that are imported on request: modules by command, under the headings of its help."""
     modules = {name: module for group in groups.values() for name, module in group.items()}
@@ -321,14 +289,28 @@ def lazy_group(groups: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
     class LazyGroup(TyperGroup):
         def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
-            self.commands: Any = _Commands(modules)
+            self.commands: Any = modules  # for the list of names; `get_command` makes the commands
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            """The command of this name, imported now; None if there is none."""
+            if cmd_name not in modules:
+                return None
+            with loading():
+                command = getattr(import_module(f"deepval.cli.{modules[cmd_name]}"), cmd_name.replace("-", "_"))
+            if isinstance(command, typer.Typer):
+                group = typer.main.get_group(command)
+                group.name = cmd_name
+                return group
+            alone = typer.Typer(**LOOK)
+            alone.command(cmd_name, cls=GroupedCommand)(flatten(command))
+            return typer.main.get_command(alone)
 
         def format_commands(self, ctx: Any, formatter: Any) -> None:
             """Write the first sentence of every command under its heading."""
             longest = max(map(len, modules))
             for heading, names in groups.items():
                 with formatter.section(heading):
-                    formatter.write_dl([(name.ljust(longest), _summary(self.commands[name])) for name in names])
+                    formatter.write_dl([(name.ljust(longest), _summary(self.get_command(ctx, name))) for name in names])
 
         def invoke(self, ctx: Any) -> Any:
             """Run the command; after Ctrl-C print what stays and how to continue."""

@@ -1,31 +1,14 @@
 """`deepval compare`: two allocators on the same tables -> paired differences; plans of comparisons are registered."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from deepval.cells.judgement import EvaluationData, note, openings
-from deepval.cli import terminal
-from deepval.cli.terminal import say
-from deepval.errors import InputError
-from deepval.protocol import plans
-from deepval.protocol.plans import ComparisonPlan, Made, Registration
-from deepval.report.console import render_tables
-from deepval.report.text_tables import MISSING, Table, TableCell
-from deepval.results import BudgetKey
-from deepval.tables.scores import Scores
-
-if TYPE_CHECKING:
-    from deepval.cells.folder import BuiltCell
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import Annotated, Any, NamedTuple
-
-from deepval.cells.judgement import judge, note_unknown_fits
-from deepval.cli import options
+from deepval.cells.judgement import EvaluationData, judge, note, note_unknown_fits, openings
+from deepval.cli import options, terminal
 from deepval.cli.options import (
     OUTPUT,
     SUBJECT,
@@ -36,12 +19,22 @@ from deepval.cli.options import (
     PlanFile,
     SubjectOptions,
 )
+from deepval.cli.terminal import say
+from deepval.errors import InputError
 from deepval.judging import comparison
 from deepval.judging.comparison import POLICIES, STATISTICS, Comparison, Named, Statistic, parsed
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.over_cells import PooledComparison, compare_over
+from deepval.protocol import plans
+from deepval.protocol.plans import ComparisonPlan, Made, Registration
 from deepval.report.comparisons import area_table, comparison_table
-from deepval.results import Result
+from deepval.report.console import render_tables
+from deepval.report.text_tables import MISSING, Table, TableCell
+from deepval.results import BudgetKey, Result
+from deepval.tables.scores import Scores
+
+if TYPE_CHECKING:
+    from deepval.cells.folder import BuiltCell
 
 
 def register(plan: Path, cells: Sequence[Path], *, json: bool) -> None:
@@ -91,10 +84,8 @@ class PlanOnCells:
         return tuple(sorted(cell.id for cell in self.cells.values()))
 
 
-def plan_on(cases: Mapping[str, EvaluationData], plan: Path | None) -> PlanOnCells | None:
-    """The registered plan for these cells; None without a plan."""
-    if plan is None:
-        return None
+def plan_on(cases: Mapping[str, EvaluationData], plan: Path) -> PlanOnCells:
+    """The registered plan for these cells."""
     comparison_plan, registration = plans.registered(plan)
     without_cell = [name for name, case in cases.items() if case.cell is None]
     if without_cell:
@@ -104,18 +95,6 @@ def plan_on(cases: Mapping[str, EvaluationData], plan: Path | None) -> PlanOnCel
     return PlanOnCells(
         comparison_plan, registration, {name: case.cell for name, case in cases.items() if case.cell is not None}
     )
-
-
-def count_look(
-    case: EvaluationData,
-    by: str,
-    units: Sequence[str] | None,
-    scores: Mapping[str, Scores],
-    plan: PlanOnCells | None = None,
-) -> None:
-    """Record a look at a cell's test units; a values file has no record."""
-    if case.cell is not None:
-        note(case.cell, by=by, units=units, scores=scores, plan=None if plan is None else plan.plan.digest)
 
 
 def on_test_units(
@@ -154,7 +133,7 @@ def print_plan(plan: PlanOnCells, actual: Sequence[Made], *, err: bool) -> None:
     ]
     header = ("planned", "budget", "of", "expected", "verdict", "as expected")
     table = Table("Planned comparisons", header, (tuple(lines),), tuple(notes))
-    typer.echo(render_tables([table], width=terminal.width()), nl=False, err=err)
+    typer.echo(render_tables([table], width=terminal.look()["width"]), nl=False, err=err)
 
 
 FAILED_GATE = 3
@@ -231,7 +210,7 @@ def compare(
     if sides[0] == sides[1]:
         raise InputError(f"Candidate and baseline must differ; {candidate!r} is given twice.")
     cases = _cases(tables, subject)
-    following = plan_on(cases, plan)
+    following = None if plan is None else plan_on(cases, plan)
     if following is not None:
         subject = replace(subject, units=subject.units or "test")
     judged = _judge(cases, sides, subject, budgets, draws, calibrate)
@@ -239,7 +218,8 @@ def compare(
     one, other = (side._replace(allocator=_name_of(side.allocator)).text for side in sides)
     rows = _rows(results, one, other, of="gain" if of == AREA else statistic)
     for name, item in judged.items():
-        count_look(cases[name], "compare", item.units, item.scores, following)
+        digest = None if following is None else following.plan.digest
+        note(cases[name].cell, by="compare", units=item.units, scores=item.scores, plan=digest)
     if of == AREA:
         _compare_areas(results, one, other, gate=gate, json=json)
         return
@@ -350,9 +330,9 @@ def _cases(paths: Sequence[str], subject: SubjectOptions) -> dict[str, Evaluatio
 
 def _files(sides: Iterable[Named]) -> dict[str, Path]:
     """Score files of the two sides, which may be one file under two policies."""
-    return options.score_files(dict.fromkeys(side.allocator for side in sides))
+    return options.named_files(dict.fromkeys(side.allocator for side in sides))
 
 
 def _name_of(text: str) -> str:
-    (name,) = options.score_files([text])
+    (name,) = options.named_files([text])
     return name

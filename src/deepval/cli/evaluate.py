@@ -14,10 +14,9 @@ import numpy as np
 import typer
 
 import deepval
-from deepval.cells.judgement import EvaluationData, head_of, heads_of, judge, note_unknown_fits
+from deepval.cells.judgement import EvaluationData, head_of, heads_of, judge, note_unknown_fits, with_note
 from deepval.cli import options, terminal
 from deepval.cli.commands import limits
-from deepval.cli.compare import on_test_units, plan_on, print_plan
 from deepval.cli.options import (
     INTERVALS,
     MORE,
@@ -137,16 +136,21 @@ def evaluate(
         raise InputError("--simultaneous adds intervals, which need draws: leave out --draws 0.")
     if out:
         check_writable(out)
-    files = options.score_files(scores)
+    files = options.named_files(scores)
     table_on_disk = on_disk(values, files, memory)
     case = subject.case(values) if table_on_disk is None else head_of(table_on_disk, subject.costs)
-    following = plan_on({str(values): case}, plan)
+    following = None
+    if plan is not None:
+        from deepval.cli.compare import plan_on
+
+        following = plan_on({str(values): case}, plan)
     note = None
     if table_on_disk is None:
         scored = case.scores(files)
-        calibration_units = case.units(options.unit_list(calibrate, case.roles))
+        calibration_units = None if calibrate is None else case.units(options.unit_list(calibrate, case.roles))
         role = subject.units if following is None else subject.units or "test"
-        chosen, note = case.judged_units(options.unit_list(role, case.roles), scored, calibration=calibration_units)
+        named = None if role is None else options.unit_list(role, case.roles)
+        chosen, note = case.judged_units(named, scored, calibration=calibration_units)
         if calibration_units is not None:
             note_unknown_fits(scored)
     else:
@@ -163,8 +167,8 @@ def evaluate(
         "missing_costs": case.missing_costs(scored, levels, requested=bool(budgets.budget)),
         "simultaneous_intervals": simultaneous,
         "curve_points": curve,
-        "terms": terms or case.terms,
-        "weights": _weights(weight),
+        "terms": terms or (None if case.cell is None else case.cell.terms),
+        "weights": _weights(weight) if weight else {},
         "watch": terminal.watch,
     }
     if table_on_disk is None:
@@ -172,38 +176,36 @@ def evaluate(
         result = judge(case, scored, levels, command="evaluate", plan=plan_digest, **settings)
     else:
         on_file = replace(table_on_disk, costs=case.table.costs)
-        result = deepval.evaluate(on_file, files, levels, modes=subject.mode_names, **settings)
+        result = deepval.evaluate(on_file, files, levels, modes=options.name_list(subject.modes), **settings)
     extras = (scores, calibrate, by, simultaneous, terms, weight, plan)
     if case.cell is not None and not any(extras) and (subject, budgets, draws) == DEFAULTS:
         store_judgement(case, scored, replace(result, curves=()))
-    result = case.labelled(result if thresholds else replace(result, thresholds=()), note)
+    result = with_note(result if thresholds else replace(result, thresholds=()), note)
     result = replace(result, recovery=result.apgr()) if apgr else result
     if out:
         result.save(out)
-    _print_result(result, output_form, most=None if whole else MOST_ROWS)
+    if output_form == "console":
+        text = console.render(result, **terminal.look(), most=None if whole else MOST_ROWS)
+    else:
+        text = FORMS[output_form](result)
+    typer.echo(text, nl=False)
     if following is not None:
+        from deepval.cli.compare import on_test_units, print_plan
+
         rows = [(r.allocator, r.chance or "random", r.budget, "gain", r.verdict) for r in result.rows if r.verdict]
-        print_plan(following, on_test_units(following, {str(values): chosen}, rows), err=output_form != "console")
+        actual = on_test_units(following, {str(values): chosen}, rows)
+        print_plan(following, actual, err=output_form != "console")
 
 
-def _weights(texts: list[str] | None) -> dict[str, float]:
+def _weights(texts: list[str]) -> dict[str, float]:
     """Weights of loss terms from NAME=NUMBER."""
     weights_by_term = {}
-    for text in texts or ():
+    for text in texts:
         name, _, weight = text.rpartition("=")
         if not name:
             raise InputError(f"--weight must be NAME=NUMBER; found {text!r}.")
         weights_by_term[name] = options.number(weight, "--weight NAME=NUMBER")
     return weights_by_term
-
-
-def _print_result(result: Result, form: str, *, most: int | None) -> None:
-    """Print a result; the console gets a summary if a table has more than `most` rows."""
-    if form == "console":
-        text = console.render(result, width=terminal.width(), color=terminal.colored(), most=most)
-    else:
-        text = FORMS[form](result)
-    typer.echo(text, nl=False)
 
 
 PREFIX = "judgement-"

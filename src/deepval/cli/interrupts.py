@@ -13,20 +13,17 @@ STOPPED = 130
 @contextmanager
 def loading() -> Iterator[None]:
     """End the process at once where Ctrl-C stops it meanwhile: some libraries swallow an interrupt as they load."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _in_main_thread():
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not in_main_thread:
         yield
         return
-    signal.signal(signal.SIGINT, _stopped)
+    signal.signal(signal.SIGINT, _stop)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
-
-
-def _stopped(*_: object) -> None:
+def _stop(*_: object) -> None:
     os.write(2, b"\ndeepval: stopped. Nothing was begun: run it again.\n")
     os._exit(STOPPED)

@@ -98,10 +98,10 @@ def reproduce(
     from deepval.allocators import RECIPES
     from deepval.cells.judgement import openings
     from deepval.paper.analysis import ANALYSES
-    from deepval.paper.outcomes import plan_outcome
     from deepval.paper.parts import BOARD
     from deepval.paper.run import run
     from deepval.paper.study_report import FILES, write_report
+    from deepval.paper.verdicts import plan_outcome
     from deepval.protocol.plans import registered
     from deepval.tables.costs import read_costs
 

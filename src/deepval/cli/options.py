@@ -157,7 +157,26 @@ class Budgets(OptionGroup):
 
     def of(self, case: EvaluationData, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
         """Budgets for a case; without --budget, selection and the kinds that charge some scores, or `every` score."""
-        return budgets(case, scores, self.alpha, self.budget, every=every)
+        rails, skipping = getattr(self, "rails", None), getattr(self, "skipping", False)  # of ChargedBudgets
+        convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
+        accounting: Accounting = "skipping" if skipping else "cascade"
+        kinds = self.budget or case.kinds(scores, convention, every=every)
+        for kind in kinds:
+            one_of(kind, KINDS, "--budget")
+        if rails is not None and "energy" not in kinds:
+            raise InputError(
+                "--rails applies only to energy budgets; none was requested: give --costs with "
+                f"{rails!r} for every mode."
+            )
+        if skipping and set(kinds) == {"selection"}:
+            raise InputError(
+                "--skipping applies only to latency, energy and money budgets; none was requested: give --costs."
+            )
+        return [
+            Selection(a) if kind == "selection" else measured(kind, a, accounting=accounting, rails=convention)
+            for kind in kinds
+            for a in self.alpha or LEVELS
+        ]
 
 
 @dataclass(frozen=True)
@@ -166,39 +185,6 @@ class ChargedBudgets(Budgets):
 
     rails: Rails = None
     skipping: Skipping = False
-
-    def of(self, case: EvaluationData, scores: Mapping[str, Scores], *, every: bool = False) -> list[Budget]:
-        """Budgets for a case, as of `Budgets`."""
-        return budgets(case, scores, self.alpha, self.budget, rails=self.rails, skipping=self.skipping, every=every)
-
-
-def budgets(
-    case: EvaluationData,
-    scores: Mapping[str, Scores],
-    alphas: Sequence[float] | None = None,
-    kinds: Sequence[str] | None = None,
-    *,
-    rails: str | None = None,
-    skipping: bool = False,
-    every: bool = False,
-) -> list[Budget]:
-    """Budgets of these kinds; by default selection and the kinds that charge some of the scores, or `every` score."""
-    convention: Any = one_of(rails or RAILS[0], RAILS, "--rails")
-    accounting: Accounting = "skipping" if skipping else "cascade"
-    budget_kinds = [one_of(kind, KINDS, "--budget") for kind in kinds or case.kinds(scores, convention, every=every)]
-    if rails is not None and "energy" not in budget_kinds:
-        raise InputError(
-            f"--rails applies only to energy budgets; none was requested: give --costs with {rails!r} for every mode."
-        )
-    if skipping and set(budget_kinds) == {"selection"}:
-        raise InputError(
-            "--skipping applies only to latency, energy and money budgets; none was requested: give --costs."
-        )
-    return [
-        Selection(a) if kind == "selection" else measured(kind, a, accounting=accounting, rails=convention)
-        for kind in budget_kinds
-        for a in alphas or LEVELS
-    ]
 
 
 @dataclass(frozen=True)
@@ -238,18 +224,13 @@ class SubjectOptions(OptionGroup):
         one_of(self.missing, ("error", "worst"), "--missing")
 
     @property
-    def mode_names(self) -> list[str] | None:
-        """The modes to judge; None for all."""
-        return name_list(self.modes)
-
-    @property
     def missing_rule(self) -> Any:
         """What happens to inputs without a score."""
         return self.missing
 
     def case(self, values: Path) -> EvaluationData:
         """The cell or values file with these costs and modes."""
-        return read_evaluation_data(values, costs=self.costs, modes=self.mode_names)
+        return read_evaluation_data(values, costs=self.costs, modes=name_list(self.modes))
 
 
 @dataclass(frozen=True)
@@ -289,15 +270,14 @@ class Workers(OptionGroup):
         return engine(self.engine, workers=self.workers, memory_mb=self.memory, address=self.address)
 
 
-def score_files(texts: Iterable[str] | None) -> dict[str, Path]:
-    """Score files by allocator: NAME=FILE, or the name of the file."""
-    return named_files(texts or (), "Allocators", lambda path: path.stem)
-
-
-def named_files(texts: Iterable[str], owners: str, name_of: Callable[[Path], str]) -> dict[str, Path]:
+def named_files(
+    texts: Iterable[str] | None,
+    owners: str = "Allocators",
+    name_of: Callable[[Path], str] = lambda path: path.stem,
+) -> dict[str, Path]:
     """Files by name: NAME=FILE, or a bare FILE under `name_of(FILE)`; a repeated name is refused."""
     files: dict[str, Path] = {}
-    for text in texts:
+    for text in texts or ():
         name, equals, file = text.partition("=")
         path = Path(file if equals else text)
         name = name if equals else name_of(path)

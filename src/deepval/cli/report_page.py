@@ -8,9 +8,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from deepval.cells.judgement import judge, read_evaluation_data
+from deepval.cells.judgement import judge, note, read_evaluation_data, with_note
 from deepval.cli import options, terminal
-from deepval.cli.compare import count_look
 from deepval.cli.evaluate import stored_judgement
 from deepval.cli.terminal import say
 from deepval.errors import InputError, InputWarning
@@ -117,15 +116,15 @@ def _judgement(folder: Path) -> Result:
     """The judgement of the scores in a cell's folder by `deepval evaluate`, stored or new, with curves."""
     case = read_evaluation_data(folder)
     scores = case.scores({})
-    units, note = case.judged_units(None, scores)
-    budgets = options.budgets(case, scores)
+    units, held_out_note = case.judged_units(None, scores)
+    budgets = options.Budgets().of(case, scores)
     stored = stored_judgement(case, scores)
     if stored is not None:
         for warning in stored.warnings:
             warnings.warn(InputWarning(warning), stacklevel=2)
-        count_look(case, "report", units, scores)
+        note(case.cell, by="report", units=units, scores=scores)
         curves = gain_curves(case.table, scores, CURVE_POINTS, units=units)
-        return case.labelled(replace(stored, curves=curves), note)
+        return with_note(replace(stored, curves=curves), held_out_note)
     result = judge(
         case,
         scores,
@@ -133,11 +132,11 @@ def _judgement(folder: Path) -> Result:
         command="report",
         units=units,
         missing_costs=case.missing_costs(scores, budgets),
-        terms=case.terms,
+        terms=None if case.cell is None else case.cell.terms,
         curve_points=CURVE_POINTS,
         watch=terminal.watch,
     )
-    return case.labelled(result, note)
+    return with_note(result, held_out_note)
 
 
 def page_text(

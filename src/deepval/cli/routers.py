@@ -10,16 +10,16 @@ from typing import Annotated
 
 import typer
 
-from deepval.cells.judgement import note_unknown_fits
+from deepval.cells.judgement import note, note_unknown_fits
 from deepval.cli import options, terminal
 from deepval.cli.commands import limits
-from deepval.cli.compare import count_look
 from deepval.cli.options import (
     BUDGETS,
     OUTPUT,
     SUBJECT,
     Budgets,
     Calibration,
+    ChargedBudgets,
     DrawOptions,
     Json,
     Rails,
@@ -68,7 +68,7 @@ def diagnose(
     if not 0 < abs(resolve) < math.inf:
         raise InputError(f"--resolve must be a difference other than 0; found {resolve:g}.")
     case = subject.case(values)
-    files = options.score_files(scores)
+    files = options.named_files(scores)
     scored = case.scores(files) if files or case.scored else {}
     units, _ = case.judged_units(options.unit_list(subject.units, case.roles), scored)
     levels = budgets.of(case, scored)
@@ -83,7 +83,7 @@ def diagnose(
         difference=abs(resolve),
         watch=terminal.watch,
     )
-    count_look(case, "diagnose", units, scored)
+    note(case.cell, by="diagnose", units=units, scores=scored)
     if json:
         terminal.print_json(plain(dict(result)))
         return
@@ -158,12 +158,12 @@ def threshold(
         check_writable(out)
     options.one_of(policy, (BEST, *POLICIES), "--policy")
     case = subject.case(values)
-    scored = case.scores(options.score_files(scores))
+    scored = case.scores(options.named_files(scores))
     if len(scored) != 1:
         raise InputError(f"A threshold belongs to one allocator; found {', '.join(scored)}: name one with -s.")
     note_unknown_fits(scored)
     ((name, own),) = scored.items()
-    (level,) = options.budgets(case, scored, [alpha], [budget], rails=rails, skipping=skipping)
+    (level,) = ChargedBudgets([alpha], [budget], rails, skipping).of(case, scored)
     deployed = deployment(
         case.table,
         own,

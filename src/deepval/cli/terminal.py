@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from deepval.errors import one_line
+
 if TYPE_CHECKING:
     from deepval.report.text_tables import Table
 
@@ -43,7 +45,7 @@ def print_tables(tables: Sequence["Table"], *, err: bool = False) -> None:
     """Print tables at the width of the terminal."""
     from deepval.report.console import render_tables
 
-    typer.echo(render_tables(tables, width=width(), color=colored() and not err), nl=False, err=err)
+    typer.echo(render_tables(tables, **look(err=err)), nl=False, err=err)
 
 
 def print_json(content: Any) -> None:
@@ -58,51 +60,38 @@ def as_json(content: Any) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def width() -> int:
-    """Columns of the terminal; a file or a pipe gets every column in one line."""
-    return max(NARROWEST, get_terminal_size().columns) if sys.stdout.isatty() else ENDLESS
-
-
-def colored() -> bool:
-    """Whether stdout is a terminal that may show colours."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-class _Bar:
-    """A progress bar on stderr; it appears after `BAR_DELAY_S`."""
-
-    def __init__(self) -> None:
-        self.began, self.bar, self.task = time.monotonic(), None, None
-
-    def at(self, label: str, done: int, total: int) -> None:
-        """Show the progress."""
-        from rich.console import Console
-        from rich.markup import escape
-        from rich.progress import Progress
-
-        from deepval.errors import one_line
-
-        if self.bar is None and time.monotonic() - self.began > BAR_DELAY_S:
-            self.bar = Progress(console=Console(stderr=True), transient=True)
-            self.bar.start()
-            self.task = self.bar.add_task("", total=total)
-        if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, description=escape(one_line(label)), completed=done, total=total)
-
-    def stop(self) -> None:
-        """Remove the bar."""
-        if self.bar is not None:
-            self.bar.stop()
+def look(*, err: bool = False) -> dict[str, Any]:
+    """Width and colour of tables: those of the terminal; a file or a pipe gets every column in one line, no colour."""
+    if not sys.stdout.isatty():
+        return {"width": ENDLESS, "color": False}
+    return {"width": max(NARROWEST, get_terminal_size().columns), "color": not err and not os.environ.get("NO_COLOR")}
 
 
 @contextmanager
 def step_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A function to call with (label, done, total) during the work."""
-    bar = _Bar()
+    """A function to call with (label, done, total) during the work; its bar on stderr appears after `BAR_DELAY_S`."""
+    began, bar, task = time.monotonic(), None, None
+
+    def show(label: str, done: int, total: int) -> None:
+        nonlocal bar, task
+        if bar is None and time.monotonic() - began <= BAR_DELAY_S:
+            return
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.progress import Progress
+
+        if bar is None:
+            bar = Progress(console=Console(stderr=True), transient=True)
+            bar.start()
+            task = bar.add_task("", total=total)
+        assert task is not None
+        bar.update(task, description=escape(one_line(label)), completed=done, total=total)
+
     try:
-        yield bar.at
+        yield show
     finally:
-        bar.stop()
+        if bar is not None:
+            bar.stop()
 
 
 def watch(items: Any, label: str) -> Iterable[Any]:

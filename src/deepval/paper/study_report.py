@@ -7,7 +7,9 @@ from typing import Any
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
 from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
-from deepval.paper.outcomes import (
+from deepval.paper.published_figures import SOURCE, Agreement, Beside, Records, laid_beside
+from deepval.paper.run import Run
+from deepval.paper.verdicts import (
     FindingOutcome,
     PlanOutcome,
     collections,
@@ -17,8 +19,6 @@ from deepval.paper.outcomes import (
     findings_sentence,
     plan_table,
 )
-from deepval.paper.published_figures import SOURCE, Agreement, Beside, Records, laid_beside
-from deepval.paper.run import Run
 from deepval.report.study import Part, Passage, Study, as_html, as_markdown, nonempty, with_subject
 from deepval.report.text_tables import MISSING, Table, interval, lines_of, number
 from deepval.version import __version__

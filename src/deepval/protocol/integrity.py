@@ -25,9 +25,8 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.files.canonical import sha256
 from deepval.judging.draws import Draws, child_seeds, make_draws
-from deepval.protocol.history import LONGEST_SKETCH, History, ScoreFile
 from deepval.protocol.submission_files import ENDINGS
-from deepval.protocol.submissions import Submission
+from deepval.protocol.submissions import LONGEST_SKETCH, History, ScoreFile, Submission
 from deepval.protocol.tracks import TrackedCell
 from deepval.results import UNITS, Record, known
 from deepval.tables.costs import Convention

@@ -23,11 +23,19 @@ from deepval.judging.budgets import LEVELS
 from deepval.progress import Watch, unwatched
 from deepval.protocol import integrity
 from deepval.protocol.cards import folded
-from deepval.protocol.history import HISTORY, History, continued, history_file, read_history
 from deepval.protocol.leaderboard_pages import as_html, as_markdown
 from deepval.protocol.standings import track_standings
 from deepval.protocol.submission_files import file_digests, plain_name
-from deepval.protocol.submissions import Checked, Submission, check_all
+from deepval.protocol.submissions import (
+    HISTORY,
+    Checked,
+    History,
+    Submission,
+    check_all,
+    continued,
+    history_file,
+    read_history,
+)
 from deepval.protocol.tracks import LOCAL, NAMES, TrackedCell, read_cells, read_track
 from deepval.version import __version__
 

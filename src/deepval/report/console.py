@@ -56,19 +56,16 @@ def render(
     """
     part = result if most is None else excerpt(result, most)
     summary = part is not result
-    words = [*headline(result), *(f"Note: {warning}" for warning in _notes(result, summary=summary))]
+    notes, over = result.warnings, len(result.warnings) - MOST_SENTENCES
+    if summary and over > 0:
+        notes = (*notes[:MOST_SENTENCES], f"{over:,} further notes.")
+    words = [*headline(result), *(f"Note: {warning}" for warning in notes)]
     all_tables = list(result_tables(part))
     selected = [t for t in (*all_tables[1:], all_tables[0]) if sections is None or t.title.startswith(tuple(sections))]
     last: list[str] = []
     if all_tables[0] in selected:
         last = excerpt_sentences(result, part) if summary else closing_sentences(result.rows)
     return _text(words, selected, width=width, color=color, last=last)
-
-
-def _notes(result: Result, *, summary: bool) -> Sequence[str]:
-    """The warnings of a result; a summary has the first ones and the number of the others."""
-    over = len(result.warnings) - MOST_SENTENCES
-    return [*result.warnings[:MOST_SENTENCES], f"{over:,} further notes."] if summary and over > 0 else result.warnings
 
 
 def excerpt(result: Result, most: int) -> Result:

@@ -171,20 +171,21 @@ def _second(row: Row | Stream) -> tuple[str, str]:
     return interval(row.versus_random_second_lo, row.versus_random_second_hi, percent), opinion
 
 
+def _of_loss(value: float | None, loss: float | None) -> str:
+    """A value in percent of a loss; the plain number without a loss."""
+    return number(value) if loss is None or value is None else percent(value / loss)
+
+
 def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[TableCell, ...]:
     mark = mark_of(row.verdict)
     loss = (row.cheap_loss or None) if row.versus_random_unit == "share" else None
-
-    def share(value: float | None) -> str:
-        return number(value) if loss is None or value is None else percent(value / loss)
-
     return (
         TableCell(budget),
         TableCell(row.allocator, mark if mark == "better" else ""),
         TableCell("inf." if row.verdict == "infeasible" else number(row.escalated, 1)),
-        TableCell(share(row.gain)),
-        TableCell(share(row.benefit)),
-        TableCell(share(row.harm)),
+        TableCell(_of_loss(row.gain, loss)),
+        TableCell(_of_loss(row.benefit, loss)),
+        TableCell(_of_loss(row.harm, loss)),
         TableCell(number(row.ndg), mark),
         TableCell(interval(row.ndg_lo, row.ndg_hi)),
         *map(TableCell, _versus_random(row)),
@@ -325,10 +326,6 @@ def _gaps(result: Result) -> Table:
     header = ("budget", "allocator", "gap", "missed", "harm", "left out", "overhead", "ranking", "causal", "break-even")
     # Same unit as the table of verdicts: if the all-cheap loss is almost zero, shares of it mean nothing.
     loss = None if any(row.versus_random_unit == "loss" for row in result.rows) else result.setting["cheap_loss"]
-
-    def part(value: float | None) -> str:
-        return number(value) if loss is None or value is None else percent(value / loss)
-
     sections = []
     for budget, members in groupby(result.gaps, key=lambda gap: gap.budget.label):
         rows = []
@@ -336,7 +333,7 @@ def _gaps(result: Result) -> Table:
             unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
             parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
             even = MISSING if gap.break_even is None else f"{cost(gap.break_even, gap.convention)}{unit}"
-            texts = (budget if i == 0 else "", gap.allocator, *map(part, parts), even)
+            texts = (budget if i == 0 else "", gap.allocator, *(_of_loss(part, loss) for part in parts), even)
             rows.append(tuple(TableCell(text) for text in texts))
         sections.append(tuple(rows))
     notes = ("gap = missed + harm - left out = overhead + ranking (+ causal).",)
@@ -360,7 +357,18 @@ def _ladder(result: Result) -> Table:
 def headline(result: Result) -> Iterable[str]:
     """The effect of escalation in this setting and the method of the intervals, in words."""
     yield from setting_sentences(result.setting)
-    yield _interval_words(result)
+    draws = result.provenance["draws"]
+    method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
+        draws["method"], f"all {draws['number']:,} draws of units, enumerated"
+    )
+    row_count = sum(row.versus_random_loss_simultaneous_lo is not None for row in result.rows)
+    correction = (
+        f"verdicts have no correction for multiple comparisons; '{ALL_ROWS}' covers all {row_count} rows of the table "
+        "at once (how often: docs/statistics.md)"
+        if row_count
+        else "no correction for multiple comparisons"
+    )
+    yield f"Intervals: {method}. {quantity(result.comparisons, 'comparison')} with random; {correction}."
 
 
 def setting_sentences(setting: Setting) -> Iterable[str]:
@@ -399,21 +407,6 @@ def setting_sentences(setting: Setting) -> Iterable[str]:
             f"The possible gain comes from about {number(spread['effective_units'], 1)} units; the largest (unit "
             f"{spread['top_unit']}) has {percent(spread['top_share'], 1)} of it{by_input}."
         )
-
-
-def _interval_words(result: Result) -> str:
-    draws = result.provenance["draws"]
-    method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
-        draws["method"], f"all {draws['number']:,} draws of units, enumerated"
-    )
-    row_count = sum(row.versus_random_loss_simultaneous_lo is not None for row in result.rows)
-    correction = (
-        f"verdicts have no correction for multiple comparisons; '{ALL_ROWS}' covers all {row_count} rows of the table "
-        "at once (how often: docs/statistics.md)"
-        if row_count
-        else "no correction for multiple comparisons"
-    )
-    return f"Intervals: {method}. {quantity(result.comparisons, 'comparison')} with random; {correction}."
 
 
 def closing_sentences(every_row: Sequence[Row]) -> list[str]:

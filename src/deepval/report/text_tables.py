@@ -123,17 +123,21 @@ Style = Callable[[str, TableCell], str]
 
 @dataclass(frozen=True)
 class Layout:
-    """The lines of a table, the columns that are left out, and the smallest width with all columns."""
+    """The lines of a table, the columns that are left out, and the grid of all columns."""
 
     lines: tuple[str, ...]
     left_out: tuple[str, ...]
-    needed: int
+    whole: "_Grid"
+
+    @property
+    def needed(self) -> int:
+        """The smallest width with all columns."""
+        return self.whole.gather().fold_head(0).fold_texts(0, least=LONG_TEXT).total
 
 
 def lay_out(table: Table, width: int, style: Style = lambda text, cell: text) -> Layout:
     """The table in lines of at most this width, unless a single word is wider."""
-    grid = _Grid.of(table)
-    needed = grid.gather().fold_head(0).fold_texts(0, least=LONG_TEXT).total
+    grid = whole = _Grid.of(table)
     if grid.total > width:
         grid = grid.fold_head(width)
     if grid.total > width:
@@ -146,13 +150,16 @@ def lay_out(table: Table, width: int, style: Style = lambda text, cell: text) ->
             break
         grid = grid.without(name).fold_head(width).fold_texts(width, least=LONG_TEXT)
         left_out.append(name)
-    return Layout(tuple(_lines(grid, width, style)), tuple(left_out), needed)
+    return Layout(tuple(_lines(grid, width, style)), tuple(left_out), whole)
 
 
 def _lines(grid: "_Grid", width: int, style: Style) -> Iterator[str]:
     """The lines of a grid whose columns all stay."""
+    if grid.total <= width:
+        yield from grid.lines(style)
+        return
     small = grid.fold_texts(width, least=1)
-    if grid.total <= width or (small.total <= width and small.tallest <= max(2, grid.tallest)):
+    if small.total <= width and small.tallest <= max(2, grid.tallest):
         yield from small.lines(style)
         return
     parts = grid.parts(width) or ([small] if small.total <= width else small.parts(width))

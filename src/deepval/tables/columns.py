@@ -303,7 +303,7 @@ def of_arrow(table: Any, source: str, *, only: Collection[str] | None = None) ->
 
 
 def to_numpy(column: Any, what: str) -> np.ndarray:
-    """One Arrow column as NumPy; nulls are NaN among floats and None elsewhere."""
+    """One Arrow column as NumPy; nulls are NaN among floats and None elsewhere; short ASCII text has fixed width."""
     import pyarrow as pa
 
     try:
@@ -312,26 +312,18 @@ def to_numpy(column: Any, what: str) -> np.ndarray:
         if pa.types.is_integer(column.type) and column.null_count:
             return np.array(column.to_pylist(), dtype=object)
         if (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) and not column.null_count:
-            return _texts(column)
+            parts = [_fixed_width(chunk) for chunk in column.chunks if len(chunk)]
+            packed = [part for part in parts if part is not None]
+            return np.concatenate(packed) if packed and len(packed) == len(parts) else column.to_numpy()
         plain = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
-        if (
-            plain and column.num_chunks and not column.null_count
-        ):  # Arrow's own way imports pandas where it is installed
+        # Arrow's own way imports pandas where it is installed.
+        if plain and column.num_chunks and not column.null_count:
             return np.concatenate([np.from_dlpack(chunk) for chunk in column.chunks])
         return column.to_numpy()
     except (pa.ArrowException, ValueError) as error:
         raise InputError(
             f"{what} must hold text or numbers; it is {column.type} and cannot be read ({reason(error)}). Leave it out."
         ) from error
-
-
-def _texts(column: Any) -> np.ndarray:
-    """A column of text without nulls: an array of fixed width where texts are short ASCII, else of Python strings."""
-    parts = [_fixed_width(chunk) for chunk in column.chunks if len(chunk)]
-    packed = [part for part in parts if part is not None]
-    if not parts or len(packed) < len(parts):
-        return column.to_numpy()
-    return np.concatenate(packed)
 
 
 def _fixed_width(chunk: Any) -> np.ndarray | None:

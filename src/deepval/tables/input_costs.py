@@ -40,8 +40,6 @@ def by_name(costs: Any, source: str) -> dict[str, Mapping[Any, Any]]:
     unknown = [name for name in costs if name not in NAMES]
     if unknown:
         raise InputError(f"{source}: costs per input must be in one of {', '.join(NAMES)}; found {unknown[0]!r}.")
-    if {"cost", COST} <= set(costs):
-        raise InputError(f"{source}: costs per input are given twice in {COST}: as 'cost' and as {COST!r}.")
     return {str(name): part for name, part in costs.items()}
 
 
@@ -49,6 +47,8 @@ def cost_arrays(
     raw: columns.Columns, costs: Mapping[str, Mapping[Any, Any]], modes: Sequence[str], ids: np.ndarray
 ) -> InputCosts:
     """The costs of these modes by convention; every mode needs a finite cost of at least 0 on every input."""
+    if {"cost", COST} <= set(costs):
+        raise InputError(f"{raw.source}: costs per input are given twice in {COST}: as 'cost' and as {COST!r}.")
     return {NAMES[name]: _cost_array(raw, name, part, modes, ids) for name, part in costs.items()}
 
 

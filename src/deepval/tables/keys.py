@@ -55,20 +55,14 @@ def groups(ids: Shaped[np.ndarray, "input"]) -> tuple[Shaped[np.ndarray, "group"
         np.concatenate([[True], ids[1:] != ids[:-1]])
     )  # equal ids are mostly adjacent: one comparison per run
     heads = ids[starts]
-    first, head_group = _distinct(heads)
+    _, first, head_group = np.unique(keys_of(heads), return_index=True, return_inverse=True)
+    if ids.dtype.kind == "U" and not bool(np.all(heads[first][head_group] == heads)):  # two texts share a hash
+        _, first, head_group = np.unique(heads, return_index=True, return_inverse=True)
     names = as_text(heads[first])
     order = np.argsort(names, kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return names[order], np.repeat(rank[head_group], np.diff(np.append(starts, len(ids))))
-
-
-def _distinct(ids: Shaped[np.ndarray, "row"]) -> tuple[Int[np.ndarray, "group"], Int[np.ndarray, "row"]]:
-    """A row of each distinct id, and the index of each row's id among the distinct ones."""
-    _, first, inverse = np.unique(keys_of(ids), return_index=True, return_inverse=True)
-    if ids.dtype.kind == "U" and not bool(np.all(ids[first][inverse] == ids)):
-        _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
-    return first, inverse
 
 
 def _dense(ids: Shaped[np.ndarray, "input"]) -> bool:

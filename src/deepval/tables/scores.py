@@ -116,20 +116,12 @@ def check_names(scores: Any) -> None:
     for name in scores:
         if not isinstance(name, str) or not name.strip() or name in REFERENCES:
             raise InputError(f"An allocator needs a name of its own, not one of {REFERENCES}; found {quote(name)}.")
-        if len(name) > columns.LONGEST_ID or not _can_be_encoded(name):
+        # A file name that is not UTF-8 leaves lone surrogates.
+        if len(name) > columns.LONGEST_ID or any("\ud800" <= sign <= "\udfff" for sign in name):
             raise InputError(
                 f"An allocator's name must be text of at most {columns.LONGEST_ID:,} characters; found "
                 f"{quote(name)}. Write NAME=FILE."
             )
-
-
-def _can_be_encoded(text: str) -> bool:
-    """Whether a text can be encoded; a file name that is not UTF-8 leaves lone surrogates."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def align(table: ValueTable, name: str, source: Any) -> Scores:
@@ -141,7 +133,8 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
                 f"{len(source.values)}."
             )
         return source if source.name == name else replace(source, name=name)
-    if isinstance(source, list | tuple | np.ndarray) or _is_series(source):
+    table_like = any(hasattr(source, name) for name in ("columns", "column_names", "schema"))
+    if isinstance(source, list | tuple) or (hasattr(source, "__array__") and not table_like):
         labels = getattr(source, "index", None)
         if getattr(labels, "name", None) != "input":
             return _from_array(table, name, source)
@@ -286,11 +279,6 @@ def fit_of(raw: columns.Columns) -> Fit | None:
             f"{inside[row]:g}."
         )
     return Fit(units.astype(np.int64), inside == 1)
-
-
-def _is_series(source: Any) -> bool:
-    table_like = any(hasattr(source, name) for name in ("columns", "column_names", "schema"))
-    return hasattr(source, "__array__") and not table_like
 
 
 def _from_array(table: ValueTable, name: str, source: Any) -> Scores:

@@ -106,26 +106,8 @@ class ValueTable(Printable):
                 if str(mode) in selected
             },
         )
-        raw.require("unit")
-        ids = np.arange(len(raw)) if input is None else raw.ids("input")
-        unit_ids, unit_of = groups(raw.ids("unit"))
-        loss_of = {mode: raw.numbers(f"{prefix}{mode}") for mode in selected}
-        times = None if order is None else raw.numbers("order")
-        _check_inputs(ids, {f"{prefix}{mode}": column for mode, column in loss_of.items()}, times, source)
-        if rewards:
-            loss_of = {mode: 0.0 - column for mode, column in loss_of.items()}  # no negative zeros
-        warn_of_frames(unit_ids, ids, source)
-        return cls(
-            input=ids,
-            unit_ids=unit_ids,
-            unit=unit_of,
-            modes=tuple(loss_of),
-            losses=np.stack(list(loss_of.values())).T,  # column-major: sums and digests go mode by mode
-            order=times,
-            attributes={str(name): raw.data[str(name)] for name in attributes or {}},
-            costs=None if costs is None else Costs.of(costs),
-            input_costs=cost_arrays(raw, costs_by_name, selected, ids),
-        )
+        parts = {"attributes": tuple(map(str, attributes)), "by_prefix": costs_by_name, "costs": costs}
+        return _table(raw, prefix, selected, has_ids=input is not None, has_order=order is not None, **parts)
 
     def __len__(self) -> int:
         return len(self.input)
@@ -203,17 +185,13 @@ class ValueTable(Printable):
     @cached_property
     def harm_ratio(self) -> float:
         """Total harm over total benefit of the full mode, sum|V-| / sum V+."""
-        return _share(float(-self._harmful.sum()), float(self.helpful.sum()))
+        values = self.decision_values
+        return _share(float(-values[values < 0].sum()), float(self.helpful.sum()))
 
     @cached_property
     def helpful(self) -> Float[np.ndarray, "helpful"]:
         """Positive decision values, the largest first."""
         return np.sort(most_helpful(self.decision_values))[::-1]
-
-    @cached_property
-    def _harmful(self) -> Float[np.ndarray, "harmful"]:
-        """Negative decision values."""
-        return self.decision_values[self.decision_values < 0]
 
     def summary(self, alpha: float = 0.2) -> "Summary":
         """Effect of escalation over all units, with the oracle at share `alpha`."""
@@ -232,7 +210,7 @@ class ValueTable(Printable):
             quota=slots,
             oracle_share=_share(float(self.helpful[:slots].sum()), self.cheap_loss),
             budget_binds=len(self.helpful) > slots,
-            quota_is_capacity=len(self) - len(self._harmful) >= slots,
+            quota_is_capacity=len(self) - int(np.count_nonzero(self.decision_values < 0)) >= slots,
         )
 
     def keep(self, rows: Bool[np.ndarray, "input"]) -> "ValueTable":
@@ -331,24 +309,62 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     raw = columns.read(source)
     prefix, mode_names = loss_columns(raw.data, raw.source)
     raw.require("unit", "input")
-    arrays = {mode: raw.data[f"{prefix}{mode}"] for mode in mode_names}
-    losses, rewards = (arrays if prefix == kind else {} for kind in (LOSS_PREFIX, REWARD_PREFIX))
-    by_prefix = cost_columns(raw.data, losses or rewards)
-    cost_names = {name for column_of in by_prefix.values() for name in column_of.values()}
-    other = {name: column for name, column in raw.data.items() if not _is_reserved(name) and name not in cost_names}
-    table = ValueTable.from_columns(
-        unit=raw.data["unit"],
-        input=raw.data["input"],
-        losses=losses,
-        rewards=rewards,
-        modes=modes,
-        order=raw.data.get("order"),
-        attributes=other,
-        costs=costs,
-        input_costs={n: {m: raw.data[c] for m, c in column_of.items()} for n, column_of in by_prefix.items()} or None,
-        source=raw.source,
-    )
+    selected = chosen_modes(mode_names, modes, raw.source)
+    by_prefix = cost_columns(raw.data, mode_names)
+    used = {name for by_mode in by_prefix.values() for name in by_mode.values()} | {"unit", "input", "order", ESTIMATED}
+    other = [n for n in raw.data if n not in used and not n.startswith((LOSS_PREFIX, REWARD_PREFIX))]
+    parts = {"attributes": other, "by_prefix": by_prefix, "costs": costs}
+    table = _table(raw, prefix, selected, has_ids=True, has_order="order" in raw.data, **parts)
     return replace(table, estimated=str(raw.data[ESTIMATED][0])) if ESTIMATED in raw.data else table
+
+
+def _table(
+    raw: columns.Columns,
+    prefix: str,
+    modes: tuple[str, ...],
+    *,
+    has_ids: bool,
+    has_order: bool,
+    attributes: Sequence[str],
+    by_prefix: Mapping[str, Mapping[Any, Any]],
+    costs: Any,
+) -> ValueTable:
+    """A table from columns.
+
+    Args:
+        raw: The columns: `unit`, and those of the other arguments.
+        prefix: Prefix of the columns of losses or rewards.
+        modes: The modes, cheap first.
+        has_ids: Whether the column `input` has the ids; else inputs are numbered.
+        has_order: Whether the column `order` has the times.
+        attributes: Further columns.
+        by_prefix: Modes with a cost on each input, by the prefix of their columns.
+        costs: Source of the costs of the modes, if any.
+    """
+    raw.require("unit")
+    ids = raw.ids("input") if has_ids else np.arange(len(raw))
+    unit_ids, unit = groups(raw.ids("unit"))
+    losses = {mode: raw.numbers(f"{prefix}{mode}") for mode in modes}
+    order = raw.numbers("order") if has_order else None
+    columns.refuse_repeated(ids, raw.source)
+    for mode, column in losses.items():
+        refuse_large(column, ids, f"{raw.source}: column {prefix + mode!r}")
+    if order is not None:
+        refuse_large(order, ids, f"{raw.source}: column 'order'")
+    if prefix == REWARD_PREFIX:
+        losses = {mode: 0.0 - column for mode, column in losses.items()}  # no negative zeros
+    warn_of_frames(unit_ids, ids, raw.source)
+    return ValueTable(
+        input=ids,
+        unit_ids=unit_ids,
+        unit=unit,
+        modes=modes,
+        losses=np.stack(list(losses.values())).T,  # column-major: sums and digests go mode by mode
+        order=order,
+        attributes={name: raw.data[name] for name in attributes},
+        costs=None if costs is None else Costs.of(costs),
+        input_costs=cost_arrays(raw, by_prefix, modes, ids) if by_prefix else {},
+    )
 
 
 def loss_columns(names: Collection[str], source: str) -> tuple[str, tuple[str, ...]]:
@@ -386,10 +402,6 @@ def _by_mode(value: Any, what: str) -> Mapping[Any, Any]:
 def vars_of(table: ValueTable) -> dict[str, Any]:
     """The fields of a table by name, without cached properties."""
     return {name: getattr(table, name) for name in table.__dataclass_fields__}
-
-
-def _is_reserved(name: str) -> bool:
-    return name in ("unit", "input", "order", ESTIMATED) or name.startswith((LOSS_PREFIX, REWARD_PREFIX))
 
 
 def chosen_modes(available: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:
@@ -444,17 +456,6 @@ def integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | Non
 
 def _share(part: float, whole: float) -> float:
     return part / whole if whole > 0 else math.nan
-
-
-def _check_inputs(
-    ids: Shaped[np.ndarray, "input"],
-    losses: Mapping[str, Float[np.ndarray, "input"]],
-    order: Float[np.ndarray, "input"] | None,
-    source: str,
-) -> None:
-    columns.refuse_repeated(ids, source)
-    for name, column in ({**losses} | ({} if order is None else {"order": order})).items():
-        refuse_large(column, ids, f"{source}: column {name!r}")
 
 
 def refuse_large(column: Float[np.ndarray, "input"], ids: Shaped[np.ndarray, "input"], what: str) -> None:
