@@ -36,7 +36,7 @@ def counted() -> dict[str, list[str]]:
         "modules": 269list(trees),
         "longest import chain": house.longest_chain(graph),
         "import rings": [" <-> ".join(ring) for ring in house.rings(graph)],
-        "names of several modules": 0[", ".join(names) for names in house.repeated_stems(trees).values()],
+        "names of several modules": [", ".join(names) for names in house.repeated_stems(trees).values()],
         "short modules without a reason": house.short_modules(trees),
         "long modules": house.long_modules(trees),
         "participles as module names": house.participles(trees),
