@@ -117,7 +117,7 @@ def in_draws(alpha: float, draws: int, repeated: int) -> Figure:
     relaxed = [path(row, costs, budget) for row, budget in zip(rows, budgets, strict=False)]
     obvious = (time.process_time() - began) * draws / repeated
     began = time.process_time()
-    sums, solved = fills.planned(
+    sums, solved = fills.plan_sums(
         wanted, costs, table.unit, quantities=wanted[:, :, None], counts=counts, budgets=budgets
     )
     planned = time.process_time() - began

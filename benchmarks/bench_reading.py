@@ -24,7 +24,7 @@ from figures import Figure, finish
 from scipy.stats import kendalltau
 
 import deepval
-from deepval.judging.agreement import pair_counts
+from deepval.judging.concordance import pair_counts
 from deepval.tables.scores import align
 
 MANY, SOME, UNITS = 10_000_000, 1_000_000, 1_000

@@ -30,7 +30,7 @@ from deepval.version import __version__
 if TYPE_CHECKING:
     from deepval.allocators.router import Router
     from deepval.errors import InputError, InputWarning
-    from deepval.judging.budgets import Energy, Latency, Money, Selection
+    from deepval.judging.allowances import Energy, Latency, Money, Selection
     from deepval.judging.comparison import compare
     from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
@@ -68,7 +68,7 @@ __all__ = [
 _HOME = {
     "allocators.router": ("Router",),
     "errors": ("InputError", "InputWarning"),
-    "judging.budgets": ("Energy", "Latency", "Money", "Selection"),
+    "judging.allowances": ("Energy", "Latency", "Money", "Selection"),
     "judging.comparison": ("compare",),
     "judging.draws": ("units_to_resolve",),
     "judging.evaluation": ("evaluate",),

@@ -13,8 +13,8 @@ VIEWS = {
     "html": ("report.console", "brief_html"),
     "figure": ("report.figures.gain_figures", "figure"),
     "page": ("report.html", "write"),
-    "recovery": ("judging.recovery", "recoveries"),
-    "area": ("judging.recovery", "area"),
+    "recovery": ("judging.comparison", "recoveries"),
+    "area": ("judging.comparison", "area"),
 }
 """Module and function of each kind of view."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.diagnostics import Evidence, PerceptionGain
 from deepval.errors import InputError
-from deepval.judging.budgets import LEVELS
+from deepval.judging.allowances import LEVELS
 from deepval.judging.ties import inclusion
 from deepval.perception.reported.ap_swap import (
     CONTEXT,

@@ -5,8 +5,8 @@ import ast
 import measure_house as house
 
 LIMITS = {
-    "modules": 269,
-    "longest import chain": 24,
+    "modules": 264,
+    "longest import chain": 23,
     "import rings": 0,
     "names of several modules": 0,
     "short modules without a reason": 0,
@@ -33,7 +33,7 @@ def counted() -> dict[str, list[str]]:
     trees = house.modules()
     graph = {name: house.imports(name, tree, set(trees)) for name, tree in trees.items()}
     return {
-        "modules": 269list(trees),
+        "modules": list(trees),
         "longest import chain": house.longest_chain(graph),
         "import rings": [" <-> ".join(ring) for ring in house.rings(graph)],
         "names of several modules": [", ".join(names) for names in house.repeated_stems(trees).values()],

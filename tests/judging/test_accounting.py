@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.judging.budgets import allowance
-from deepval.judging.gaps import break_even, split_gap
+from deepval.judging.allowances import allowance
+from deepval.judging.audits import break_even, split_gap
 from reference import evaluation as slow
 from worlds import COSTS, judge, random_budget, random_losses, random_scores, random_table, read_only, table_of
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import deepval
 from deepval.judging.comparison import basis
-from deepval.judging.policies import CausalCap, FrozenThreshold, rate_missed
-from deepval.judging.streams import tune_adaptive_threshold, tune_token_bucket
+from deepval.judging.policies import CausalCap, FrozenThreshold
+from deepval.judging.stream_rows import rate_missed, tune_adaptive_threshold, tune_token_bucket
 from deepval.report.result_tables import result_tables
 from worlds import COSTS, judge, random_losses, random_scores, table_of
 

@@ -28,7 +28,7 @@ def test_what_is_solved_is_the_plan_of_the_knapsack(costs):
         values, unit, own, counts, budgets = random_draws(rng, costs, inputs)
         if not len(values):
             continue
-        found = fills.planned(values, costs, unit, quantities=own, counts=counts, budgets=budgets)
+        found = fills.plan_sums(values, costs, unit, quantities=own, counts=counts, budgets=budgets)
         for draw in np.flatnonzero(found.solved):
             rows = np.repeat(np.arange(len(values)), counts[draw, unit].astype(np.int64))
             modes = knapsack.solve(values[rows], costs, int(budgets[draw])).modes
@@ -39,7 +39,7 @@ def test_what_is_solved_is_the_plan_of_the_knapsack(costs):
 
 def test_draws_with_several_plans_as_good_are_left_to_the_knapsack():
     values, costs = np.array([[0.0, 2.0, 3.0]] * 4), np.array([0, 2, 3])
-    found = fills.planned(
+    found = fills.plan_sums(
         values,
         costs,
         np.zeros(4, int),

@@ -11,11 +11,11 @@ from scipy.optimize import linprog
 
 import deepval
 from deepval.errors import InputError, InputWarning
-from deepval.judging import knapsack, mode_plans, selections
-from deepval.judging.budgets import allowance_on
+from deepval.judging import knapsack, mode_plans, oracle
+from deepval.judging.allowances import allowance_on
 from deepval.judging.comparison import basis
-from deepval.judging.ladder import allowed_spend, input_costs
 from deepval.judging.mode_plans import steps
+from deepval.judging.selections import allowed_spend, input_costs
 from worlds import judge, quietly, random_losses, random_scores, random_units
 
 FREE = {"allocators": {"mine": {"usd": 0.0, "ms": 0.0}}}
@@ -69,12 +69,12 @@ def test_a_ranking_spends_its_purse_exactly(seed):
     number = int(rng.integers(1, 8))
     score, price = random_scores(rng, number), some_costs(rng, number, 2)[:, -1] - rng.integers(0, 2) * 0.5
     purse = float(rng.choice([0.0, 0.25, 0.5, 1.0])) * float(np.maximum(price, 0).sum())
-    found = selections.shares(score, price, purse)
+    found = oracle.shares(score, price, purse)
     np.testing.assert_allclose(found, walked(score, price, purse), atol=1e-12)
     assert found @ price <= purse + 1e-9
     if (price >= 0).all() and price.sum() > purse:
         assert found @ price == pytest.approx(purse)
-    sums = selections.bought(
+    sums = oracle.purse_sums(
         score, [price, np.ones(number)], np.zeros(number, int), price=price, counts=np.ones((1, 1)),
         purse=np.array([[purse]]),
     )  # fmt: skip
@@ -89,7 +89,7 @@ def test_the_oracle_is_the_linear_programme_and_brackets_all_subsets(seed):
     values = losses[:, 0] - losses[:, 1]
     for price in (costs[:, 1], costs[:, 1] - costs[:, 0]):  # cascade; skipping, at times below 0
         purse = float(rng.choice([0.0, 0.3, 0.6, 1.0])) * float(costs[:, 1].sum())
-        share = selections.best_shares(values, price, purse)
+        share = oracle.best_shares(values, price, purse)
         assert share @ price <= purse + 1e-9
         assert ((share >= -1e-12) & (share <= 1 + 1e-12)).all()
         assert share @ values == pytest.approx(relaxed(values, price, purse), abs=1e-9)
@@ -106,7 +106,7 @@ def test_the_oracle_is_the_linear_programme_and_brackets_all_subsets(seed):
 def test_chance_escalates_all_alike_which_is_a_mean_over_subsets():
     """Every input with the same probability p: over all subsets the mean spend is the purse, the mean gain p Σ V."""
     values, price, purse = np.array([3.0, -1.0, 2.0, 0.5]), np.array([1.0, 3.0, 2.0, 2.0]), 3.0
-    (p,) = selections.chance(np.array([price.sum()]), np.array([[purse]]))[0]
+    (p,) = oracle.chance(np.array([price.sum()]), np.array([[purse]]))[0]
     spent = gain = 0.0
     for taken in itertools.product([0, 1], repeat=4):
         chosen = np.array(taken)
@@ -114,8 +114,8 @@ def test_chance_escalates_all_alike_which_is_a_mean_over_subsets():
         spent, gain = spent + weight * (chosen @ price), gain + weight * (chosen @ values)
     assert spent == pytest.approx(purse)
     assert gain == pytest.approx(p * values.sum())
-    assert selections.shares(np.zeros(4), price, purse) == pytest.approx(np.full(4, p))  # a score that knows nothing
-    assert selections.chance(np.array([2.0]), np.array([[3.0]])) == 1.0
+    assert oracle.shares(np.zeros(4), price, purse) == pytest.approx(np.full(4, p))  # a score that knows nothing
+    assert oracle.chance(np.array([2.0]), np.array([[3.0]])) == 1.0
 
 
 def draws_of(table, draws, seed):
@@ -233,7 +233,7 @@ def test_steps_are_the_linear_programme_over_modes(seed):
     purse = float(rng.integers(0, 8))
     found = steps(values, costs)
     begun = values[np.arange(inputs), found.start].sum()
-    gain = selections.bought(
+    gain = oracle.purse_sums(
         found.slope, [found.slope * found.cost], np.zeros(len(found.input), int), price=found.cost,
         counts=np.ones((1, 1)), purse=np.array([[purse]]),
     )  # fmt: skip

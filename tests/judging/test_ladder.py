@@ -12,10 +12,10 @@ from scipy.optimize import linprog
 
 import deepval
 from deepval.judging import knapsack
-from deepval.judging.budgets import allowance
+from deepval.judging.allowances import allowance
 from deepval.judging.comparison import basis, compare
-from deepval.judging.ladder import allowed_spend, mode_costs
 from deepval.judging.over_cells import pool
+from deepval.judging.selections import allowed_spend, mode_costs
 from deepval.protocol.standings import standings
 from deepval.report import FORMS, console
 from deepval.report.comparisons import overview

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import deepval
 from commands import call
 from deepval.errors import InputError, InputWarning
-from deepval.judging.comparison import checked, compare
+from deepval.judging.comparison import check_statistic, compare
 from deepval.judging.draws import child_seeds
 from deepval.judging.over_cells import compare_over, pool
 from deepval.report import console
@@ -235,7 +235,7 @@ def test_what_cannot_be_compared_over_cells_is_said():
     with pytest.raises(InputError, match="causal policy, and the result has none"):
         compare_over(cells, "light@causal-cap", "dear")
     with pytest.raises(InputError, match="gain, benefit, harm; found 'loss'"):
-        checked("loss")
+        check_statistic("loss")
     with pytest.raises(InputError, match="at least one cell"):
         compare_over({}, "light", "dear")
     with pytest.raises(InputError, match="no budget that every cell"):

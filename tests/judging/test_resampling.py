@@ -96,13 +96,13 @@ def test_percentiles_by_hand():
 
 
 def test_snapping_and_verdict():
-    assert Interval(1e-12, -1e-12).snapped() == Interval(0.0, 0.0)
-    assert Interval(1.1e-12, 1.0).snapped() == Interval(1.1e-12, 1.0)
+    assert Interval(1e-12, -1e-12).snap() == Interval(0.0, 0.0)
+    assert Interval(1.1e-12, 1.0).snap() == Interval(1.1e-12, 1.0)
     verdicts = {(0.1, 0.2): "better", (-0.2, -0.1): "worse", (0.0, 0.2): "unresolved", (-0.2, 0.0): "unresolved"}
     for bounds, verdict in verdicts.items():
         assert Interval(*bounds).verdict == verdict
     assert Interval(math.nan, math.nan).verdict is None  # nobody looked
-    assert Interval(-1e-10, 3.0).snapped(200.0) == Interval(0.0, 3.0)
+    assert Interval(-1e-10, 3.0).snap(200.0) == Interval(0.0, 3.0)
 
 
 def test_spread_is_the_weighted_standard_deviation_of_what_is_known():

@@ -9,9 +9,9 @@ from hypothesis.extra.numpy import arrays
 
 from deepval.errors import InputError
 from deepval.judging import policies as streaming
-from deepval.judging import streams
+from deepval.judging import stream_rows
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, TokenBucket
-from deepval.judging.streams import Trial
+from deepval.judging.stream_rows import Trial
 from reference import streaming as slow
 
 CASES = 2_000
@@ -184,7 +184,7 @@ def test_adaptive_threshold_by_hand():
 
 def test_adaptive_threshold_matches_the_slow_twin():
     for rng, validation, score, unit, order, alpha in random_streams(seed=5):
-        eta = float(rng.choice([*streams.ETAS, 0.0, 0.7]))
+        eta = float(rng.choice([*stream_rows.ETAS, 0.0, 0.7]))
         values = validation.tolist()
         policy = AdaptiveThreshold(eta, validation, alpha)
         assert_decides(policy, lambda s, v=values, a=alpha, e=eta: slow.adaptive(s, v, a, e), score, unit, order)
@@ -200,7 +200,7 @@ def test_token_bucket_by_hand():
 
 def test_token_bucket_matches_the_slow_twin():
     for rng, validation, score, unit, order, alpha in random_streams(seed=6):
-        cap = float(rng.choice([*streams.CAPS, 1.5]))
+        cap = float(rng.choice([*stream_rows.CAPS, 1.5]))
         policy = TokenBucket(cap, FrozenThreshold.calibrate(validation, alpha), alpha)
         theta, p = policy.threshold.theta, policy.threshold.tie_acceptance
         assert_decides(
@@ -259,7 +259,7 @@ def test_tuning_takes_the_largest_gain_near_the_rate():
     score = read_only([0, 0, 0, 0, 0, 0, 0, 0, 1, 1])
     value = read_only([0, 0, 0, 0, 0, 0, 0, 0, 1, 5])
     zeros, order = np.zeros(10, dtype=np.int64), np.arange(10)
-    tuned = streams.tune_token_bucket(score, zeros, order=order, value=value, alpha=0.2)
+    tuned = stream_rows.tune_token_bucket(score, zeros, order=order, value=value, alpha=0.2)
     assert [trial.rate for trial in tuned.tried] == [0.1, 0.2, 0.2, 0.2, 0.2]
     assert [trial.gain for trial in tuned.tried] == [1, 1 + 5, 1 + 5, 1 + 5, 1 + 5]
     assert tuned.policy == TokenBucket(2.0, FrozenThreshold(theta=1.0, tie_acceptance=1.0), 0.2)
@@ -268,7 +268,7 @@ def test_tuning_takes_the_largest_gain_near_the_rate():
 def test_tuning_takes_the_nearest_rate_where_all_miss():
     score, unit = read_only([3, 2, 1, 0]), np.zeros(4, dtype=np.int64)
     value, order = read_only([1, 1, 1, 1]), np.array([0, 1, 2, 3])
-    tuned = streams.tune_adaptive_threshold(score, unit, order=order, value=value, alpha=0.4, etas=(5.0, 0.1))
+    tuned = stream_rows.tune_adaptive_threshold(score, unit, order=order, value=value, alpha=0.4, etas=(5.0, 0.1))
     # eta = 5: F = 1 passes q = .6; q = 1 stops F = .75; q = 0 passes F = .5; q = 1 stops F = .25.
     # eta = .1: F = 1 passes q = .6, F = .75 passes q = .66, and F = .5, .25 do not pass q = .72, .68.
     assert [trial.rate for trial in tuned.tried] == [2 / 4, 2 / 4]
@@ -278,11 +278,11 @@ def test_tuning_takes_the_nearest_rate_where_all_miss():
 def test_choice_resolves_ties_towards_the_first():
     # 0.1 and 0.3 are equally far from 0.2, though 0.3 - 0.2 is the smaller in float64.
     assert 0.3 - 0.2 < 0.2 - 0.1
-    assert streams.best_trial([Trial(1.0, rate=0.1, gain=0.0), Trial(2.0, rate=0.3, gain=9.0)], 0.2) == 0
-    assert streams.best_trial([Trial(1.0, rate=0.3, gain=0.0), Trial(2.0, rate=0.1, gain=9.0)], 0.2) == 0
+    assert stream_rows.best_trial([Trial(1.0, rate=0.1, gain=0.0), Trial(2.0, rate=0.3, gain=9.0)], 0.2) == 0
+    assert stream_rows.best_trial([Trial(1.0, rate=0.3, gain=0.0), Trial(2.0, rate=0.1, gain=9.0)], 0.2) == 0
     # Within 5 points the gain decides, however near the others are.
     near = [Trial(1.0, rate=0.2, gain=3.0), Trial(2.0, rate=0.25, gain=4.0), Trial(3.0, rate=0.15, gain=4.0)]
-    assert streams.best_trial(near, 0.2) == 1
+    assert stream_rows.best_trial(near, 0.2) == 1
 
 
 def test_choice_matches_the_slow_twin():
@@ -293,7 +293,7 @@ def test_choice_matches_the_slow_twin():
         gains = (rng.integers(-2, 3, 5) / 4).tolist()
         tried = [Trial(float(i), rates[i], gains[i]) for i in range(5)]
         expected = slow.choice(list(zip(rates, gains, strict=True)), alpha)
-        assert streams.best_trial(tried, alpha) == expected
+        assert stream_rows.best_trial(tried, alpha) == expected
 
 
 def assert_tuned(tuned, setting, twin, validation, unit, order, value, alpha) -> float:
@@ -316,12 +316,12 @@ def test_tuning_matches_the_slow_twin():
         value = rng.integers(-3, 4, validation.size) / 4
         if case % 2:
             theta, p = slow.frozen_threshold(validation.tolist(), alpha)
-            tuned = streams.tune_token_bucket(validation, unit, order=order, value=value, alpha=alpha)
+            tuned = stream_rows.tune_token_bucket(validation, unit, order=order, value=value, alpha=alpha)
             assert [trial.candidate for trial in tuned.tried] == [1, 2, 5, 10, math.inf]
             twin = lambda cap, s, t=theta, p=p, a=alpha: slow.token_bucket(s, t, p, a, cap)  # noqa: E731
             rate = assert_tuned(tuned, "cap", twin, validation, unit, order, value, alpha)
         else:
-            tuned = streams.tune_adaptive_threshold(validation, unit, order=order, value=value, alpha=alpha)
+            tuned = stream_rows.tune_adaptive_threshold(validation, unit, order=order, value=value, alpha=alpha)
             assert [trial.candidate for trial in tuned.tried] == [0.005, 0.01, 0.02, 0.05, 0.1]
             values = validation.tolist()
             twin = lambda eta, s, v=values, a=alpha: slow.adaptive(s, v, a, eta)  # noqa: E731
@@ -334,14 +334,14 @@ def test_rate_missed_at_exactly_five_points():
     # In float64 the difference falls on either side of 0.05, depending on alpha.
     for percent in range(6, 95):
         alpha = percent / 100
-        assert not streaming.rate_missed((percent + 5) / 100, alpha)
-        assert not streaming.rate_missed((percent - 5) / 100, alpha)
-        assert streaming.rate_missed((percent + 5.001) / 100, alpha)
-        assert streaming.rate_missed((percent - 5.001) / 100, alpha)
+        assert not stream_rows.rate_missed((percent + 5) / 100, alpha)
+        assert not stream_rows.rate_missed((percent - 5) / 100, alpha)
+        assert stream_rows.rate_missed((percent + 5.001) / 100, alpha)
+        assert stream_rows.rate_missed((percent - 5.001) / 100, alpha)
 
 
 def test_unit_totals_by_hand():
-    totals = streaming.unit_totals(
+    totals = stream_rows.unit_totals(
         read_only([1, 0.5, 0, 1]), read_only([2, -4, 9, -1]), unit=np.array([0, 0, 2, 2]), units=4
     )
     assert totals.benefit.tolist() == [2, 0, 0, 0]
@@ -357,7 +357,7 @@ def test_unit_totals_match_the_slow_twin():
         n, units = int(rng.integers(0, 30)), int(rng.integers(1, 6))
         acceptance, value = rng.random(n), np.where(rng.random(n) < 0.5, 0.0, rng.normal(size=n))
         unit = rng.integers(0, units, n)
-        totals = streaming.unit_totals(acceptance, value, unit=unit, units=units)
+        totals = stream_rows.unit_totals(acceptance, value, unit=unit, units=units)
         found = np.column_stack([totals.gain, totals.benefit, totals.harm, totals.escalated, totals.inputs])
         expected = slow.unit_totals(acceptance, value, unit, units)
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
@@ -368,7 +368,7 @@ def test_totals_times_draw_counts_equal_a_replayed_stream():
     unit, order = np.repeat(np.arange(4), 12), np.arange(48)
     score, value = rng.normal(size=48), rng.normal(size=48)
     policy = TokenBucket(2.0, FrozenThreshold.calibrate(score, 0.3), 0.3)
-    totals = streaming.unit_totals(policy.decide(score, unit, order), value, unit=unit, units=4)
+    totals = stream_rows.unit_totals(policy.decide(score, unit, order), value, unit=unit, units=4)
     counts = np.array([2, 0, 1, 1])
     rows = np.concatenate([np.flatnonzero(unit == u) for u in (0, 0, 2, 3)])
     replayed = policy.decide(score[rows], np.repeat(np.arange(4), 12), np.arange(48))
@@ -395,19 +395,19 @@ def test_totals_times_draw_counts_equal_a_replayed_stream():
         (lambda: FrozenThreshold(0.0, 0.5).decide(np.array([np.nan]), np.array([0]), np.array([0])), "NaN"),
         (lambda: FrozenThreshold(0.0, 0.5).decide(np.zeros(1), np.array([0]), np.array([np.nan])), "orders"),
         (lambda: FrozenThreshold(0.0, 0.5).start().decide(math.nan), "NaN"),
-        (lambda: streaming.rate_missed(math.nan, 0.2), "at least one input"),
+        (lambda: stream_rows.rate_missed(math.nan, 0.2), "at least one input"),
         (
-            lambda: streaming.unit_totals(np.ones(1), np.ones(1), unit=np.array([2]), units=2),
+            lambda: stream_rows.unit_totals(np.ones(1), np.ones(1), unit=np.array([2]), units=2),
             "between 0 and 1, got 2 to 2",
         ),
         (
-            lambda: streams.tune_token_bucket(
+            lambda: stream_rows.tune_token_bucket(
                 np.zeros(1), np.array([0]), order=np.array([0]), value=np.array([np.nan]), alpha=0.2
             ),
             "finite decision value",
         ),
         (
-            lambda: streams.tune_adaptive_threshold(
+            lambda: stream_rows.tune_adaptive_threshold(
                 np.zeros(0), np.zeros(0, dtype=np.int64), order=np.zeros(0), value=np.zeros(0), alpha=0.2
             ),
             "at least one validation input",

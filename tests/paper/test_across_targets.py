@@ -11,7 +11,7 @@ from deepval.cells.build import cells
 from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec
 from deepval.errors import InputError
-from deepval.judging.agreement import sign_disagreement
+from deepval.judging.concordance import sign_disagreement
 from deepval.paper.analyses import transfer
 from deepval.paper.analyses.targets import across_targets
 from deepval.paper.analysis import analysis

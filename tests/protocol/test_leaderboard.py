@@ -239,8 +239,8 @@ def test_kept_judgements_change_no_byte_and_are_not_made_again(world, tmp_path, 
         monkeypatch.setattr(where, name, lambda *a, **k: (told_to.append(told(*a)), before(*a, **k))[1])
 
     watched(Reader, "answer", lambda _, folder, *rest: folder.name, read)
-    watched(standings_module, "ranked_samples", lambda _, scores, allowances: scores.name, asked)
-    watched(standings_module, "standings_held", list, ranked)
+    watched(standings_module, "ranking_samples", lambda _, scores, allowances: scores.name, asked)
+    watched(standings_module, "standings_of_bases", list, ranked)
     # Nothing changes: nobody is judged or ranked, and only who was refused is read, to be told why.
     assert made("again", cache) == first == plain
     assert (read, asked, ranked) == (["formula"], [], [])

@@ -1,4 +1,4 @@
-"""Slow twins of `deepval.judging.agreement`: every pair, every subset, one input at a time."""
+"""Slow twins of `deepval.judging.concordance`: every pair, every subset, one input at a time."""
 
 import itertools
 import math

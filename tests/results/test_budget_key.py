@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.judging.budgets import allowance
+from deepval.judging.allowances import allowance
 from deepval.judging.comparison import compare
 from deepval.judging.over_cells import pool
 from deepval.protocol.leaderboard_pages import as_markdown

@@ -54,7 +54,7 @@ def calls(result, table):
     scores = {"mine": VALUE + 1, "other": -VALUE}
     judged = {"table": table, "scores": scores, "budgets": 0.2, "draws": 2, "seed": 0, "modes": None, "units": None}
     judged |= {"calibration": None, "by": (), "missing": "error", "missing_costs": "error"}
-    judged |= {"simultaneous_intervals": False, "curve_points": 0}
+    judged |= {"simultaneous_intervals": False, "curve_points": 0, "thresholds": True}
     judged |= {"terms": None, "weights": None}
     optional = dict.fromkeys(("modes", "input", "order", "attributes", "costs"))
     pair = {"candidate": "mine", "baseline": "other", "of": "gain"}

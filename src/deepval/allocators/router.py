@@ -14,9 +14,8 @@ from deepval.errors import InputError, InputWarning, quote
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past
 from deepval.files.writing import file_path, write_atomically
-from deepval.judging.policies import Policy
-from deepval.judging.prices import Price
-from deepval.judging.routing import MODES, Route, Routing, checked_scores, file_text, read_routing
+from deepval.judging.policies import Policy, Price
+from deepval.judging.routing import MODES, Route, Routing, check_scores, file_text, read_routing
 
 
 class Router:
@@ -94,7 +93,7 @@ class Router:
             about: Facts to store in its file.
         """
         settings: dict[str, Any] = {"policy": policy, "parameter": parameter, "modes": modes, "costs": costs}
-        return cls(None, Routing.calibrated(scores, alpha, **settings, reset=reset, about=about))
+        return cls(None, Routing.calibrate(scores, alpha, **settings, reset=reset, about=about))
 
     @classmethod
     def calibrated(
@@ -123,10 +122,10 @@ class Router:
         """
         scorer = _allocator(allocator)
         _check_units(scorer, validation_scores, units)
-        scores = checked_scores(getattr(validation_scores, "score", validation_scores))
+        scores = check_scores(getattr(validation_scores, "score", validation_scores))
         if scorer.per_mode and scores.ndim == 1:
             scores = np.repeat(scores[:, None], len(scorer.modes) - 1, axis=1)
-        routing = Routing.calibrated(scores, alpha, modes=modes or scorer.modes, **settings)
+        routing = Routing.calibrate(scores, alpha, modes=modes or scorer.modes, **settings)
         return cls(scorer, routing, mode=mode)
 
     @classmethod

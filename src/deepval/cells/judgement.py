@@ -19,7 +19,7 @@ from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS, MANIFEST, SCORES, json_canonical, json_content
 from deepval.files.writing import append_line
-from deepval.judging.budgets import Budget, MissingCosts, Selection, conventions
+from deepval.judging.allowances import Budget, MissingCosts, Selection, conventions
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
 from deepval.results import Result

@@ -21,7 +21,7 @@ from deepval.cli.terminal import ENDLESS, as_json, look, watch
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
-from deepval.judging.budgets import LEVELS, RAILS, Selection
+from deepval.judging.allowances import LEVELS, RAILS, Selection
 from deepval.paper.analysis import ALPHAS, ANALYSES, GROUPS, REPORT_ONLY, Analysis, Option, analysis
 from deepval.paper.parts import PARTS, CellAtHand, Choices
 from deepval.paper.run import rows_of

@@ -22,7 +22,7 @@ from deepval.cli.options import (
 from deepval.cli.terminal import say
 from deepval.errors import InputError
 from deepval.judging import comparison
-from deepval.judging.comparison import POLICIES, STATISTICS, Comparison, Named, Statistic, parsed
+from deepval.judging.comparison import POLICIES, STATISTICS, Comparison, Named, Statistic, parse_name
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.protocol import plans
@@ -206,7 +206,7 @@ def compare(
     *tables, candidate, baseline = names
     gate = None if fail_if is None else options.one_of(fail_if, GATES, "--fail-if")
     statistic: Any = options.one_of(of, (*STATISTICS, AREA), "--of")
-    sides = [parsed(text) for text in (candidate, baseline)]
+    sides = [parse_name(text) for text in (candidate, baseline)]
     if sides[0] == sides[1]:
         raise InputError(f"Candidate and baseline must differ; {candidate!r} is given twice.")
     cases = _cases(tables, subject)

@@ -23,7 +23,7 @@ from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
-from deepval.judging.budgets import LEVELS, Latency, Selection
+from deepval.judging.allowances import LEVELS, Latency, Selection
 from deepval.paper.analyses.regime import PAPER, regime_lines
 from deepval.report import forms
 from deepval.report.comparisons import overview

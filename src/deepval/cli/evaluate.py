@@ -167,8 +167,9 @@ def evaluate(
         "missing_costs": case.missing_costs(scored, levels, requested=bool(budgets.budget)),
         "simultaneous_intervals": simultaneous,
         "curve_points": curve,
+        "thresholds": thresholds or case.cell is not None,
         "terms": terms or (None if case.cell is None else case.cell.terms),
-        "weights": _weights(weight) if weight else {},
+        "weights": _weights(weight) if weight else None,
         "watch": terminal.watch,
     }
     if table_on_disk is None:

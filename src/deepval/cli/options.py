@@ -14,7 +14,7 @@ from deepval.cli.commands import OptionGroup, check_number, limits
 from deepval.engines import ENGINES, Engine, engine
 from deepval.errors import InputError, suggestion
 from deepval.files import reading
-from deepval.judging.budgets import LEVELS, RAILS, Accounting, Budget, Selection, measured
+from deepval.judging.allowances import LEVELS, RAILS, Accounting, Budget, Selection, measured
 from deepval.results import KINDS
 from deepval.tables.costs import PROFILES
 from deepval.tables.scores import Scores

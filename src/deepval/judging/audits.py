@@ -1,20 +1,32 @@
-"""Resamples and rows -> the other parts of a result: the setting, units, curves, half-widths and notes."""
+"""Resamples and rows -> the other parts of a result: the setting, units, curves, half-widths, gaps and notes.
+
+The gap between an allocator and the oracle is split exactly in two ways: by sign, gap = missed benefit + selected harm
+- benefit that the budget forces even the oracle to leave; and by cause, gap = overhead + ranking (+ causal). They
+account for this protocol; the causal term, and with signed values any capacity, can be negative.
+"""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float, Num
 from deepval.judging import selections
-from deepval.judging.budgets import LEVELS, Allowance, Selection, allowance
+from deepval.judging.allowances import LEVELS, Allowance, Selection, allowance
 from deepval.judging.draws import Concentration, concentration
-from deepval.judging.resamples import Resamples, Resampling
+from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory
+from deepval.judging.rows import Judged
+from deepval.judging.sieve import SiftedScores
+from deepval.judging.stream_rows import Cap
+from deepval.judging.ties import cumulative_gain
 from deepval.results import (
     HEADLINE,
     BudgetKey,
     Curve,
+    Gap,
     HalfWidth,
     OracleAt,
     Reason,
@@ -43,18 +55,18 @@ def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[A
     allowed = headline(allowances)
     values = table.decision_values
 
-    def per_unit(weights: Float[np.ndarray, "input"]) -> Num[np.ndarray, "unit"]:
-        some = np.flatnonzero(weights)
-        return np.bincount(table.unit[some], weights=weights[some], minlength=number)
-
-    parts = {}
+    gains = {}
     for item in scores:
         if item.name in allowed.unpriced:
             continue
         cost = allowed.cost_of(item.name)
         if not item.modes and allowed.feasible(cost):
-            parts[item.name] = per_unit(selections.weights(table, item, allowed, cost) * values)
-    return unit_rows(resamples, allowed, per_unit(selections.best_weights(table, allowed) * values), parts)
+            gains[item.name] = selections.weights(table, item, allowed, cost) * values
+    parts = []
+    for gain in (selections.best_weights(table, allowed) * values, *gains.values()):
+        some = np.flatnonzero(gain)
+        parts.append(np.bincount(table.unit[some], weights=gain[some], minlength=number))
+    return unit_rows(resamples, allowed, parts[0], dict(zip(gains, parts[1:], strict=True)))
 
 
 def unit_rows(
@@ -79,18 +91,16 @@ def unit_rows(
 
 def curves(resamples: Resamples, scores: Sequence[Scores], points: int) -> tuple[Curve, ...]:
     """Gain share against the share of inputs escalated, for every allocator and reference."""
-    if points < 1:
-        return ()
     alphas = np.linspace(0, 1, points + 1)[1:]
     slots = np.column_stack(
         [allowance(Selection(float(a)), resamples.table.modes).slots(resamples.inputs) for a in alphas]
     )
     lines = {"random": resamples.at_random(slots)}
-    lines |= {item.name: resamples.ranked(item, slots) for item in scores if not item.modes}
+    lines |= {item.name: resamples.ranking(item, slots) for item in scores if not item.modes}
     lines["oracle"] = resamples.best(slots)
     curves = []
     for name, samples in lines.items():
-        shares = [resamples.paired(s.gain, np.zeros_like(s.gain)).share for s in samples]
+        shares = [resamples.paired_difference(s.gain, np.zeros_like(s.gain)).share for s in samples]
         drawn = [s[resamples.drawn] for s in shares]
         bounds = [resamples.draws.interval(s, ~np.isnan(s) & resamples.resampled) for s in drawn]
         curves.append(
@@ -132,15 +142,13 @@ def setting(table: ValueTable) -> Setting:
             OracleAt(item.alpha, item.quota, known(item.oracle_share), item.budget_binds, item.quota_is_capacity)
             for item in summaries
         ),
-        concentration=_spread(table),
+        concentration=spread(
+            concentration(
+                np.bincount(table.unit, weights=table.benefits, minlength=len(table.unit_ids)), table.unit_ids
+            ),
+            concentration(table.benefits, table.input, positive=table.helpful[::-1]),
+        ),
     )
-
-
-def _spread(table: ValueTable) -> Spread:
-    """How the possible gain is spread over units and over inputs."""
-    units = np.bincount(table.unit, weights=table.benefits, minlength=len(table.unit_ids))
-    by_input = concentration(table.benefits, table.input, positive=table.helpful[::-1])
-    return spread(concentration(units, table.unit_ids), by_input)
 
 
 def spread(by_unit: Concentration, by_input: Concentration) -> Spread:
@@ -208,3 +216,208 @@ def _cost_notes(allowances: Sequence[Allowance]) -> list[str]:
         "[allocators.NAME] of a costs file and pass that (--costs)."
         for names, units in by_names.items()
     ]
+
+
+Spans = tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """Costs per input at which a ranking still reaches random's gain.
+
+    Attributes:
+        spans: Disjoint intervals (above, up to], ascending; one that starts at 0 includes 0.
+        largest: The largest such cost, None where not even a free allocator reaches it.
+    """
+
+    spans: Spans
+    largest: float | None
+
+    def holds(self, cost: float) -> bool:
+        """Whether an allocator of this cost reaches random's gain."""
+        return any(low < cost <= high or cost == low == 0 for low, high in self.spans)
+
+
+def break_even(score: Float[np.ndarray, "input"], values: Float[np.ndarray, "input"], allowed: Allowance) -> BreakEven:
+    """{C >= 0 : gain at floor(N*share(C) + 1e-9) >= random's gain at C = 0} under a measured budget.
+
+    The gain is constant while the number of slots k is, so the set is a union of intervals, one per run of
+    qualifying k. Values are signed, so it need not be a single interval.
+    """
+    inputs = len(values)
+    free = int(allowed.slots(inputs))
+    chance = free / inputs * values.sum()
+    gain = cumulative_gain(score, values)[: free + 1]
+    enough = gain >= chance - 1e-12 * np.abs(values).sum()
+    # k slots are left while lowest(k) < C <= highest(k); zero slots up to the largest feasible cost.
+    steps = np.arange(free + 1)
+    highest = _cost_at(steps - 1e-9, inputs, allowed)
+    highest[0] = allowed.budget.alpha * allowed.full
+    lowest = np.maximum(_cost_at(steps + 1 - 1e-9, inputs, allowed), 0.0)
+    lowest[free] = 0.0
+    spans: list[tuple[float, float]] = []
+    for k in np.flatnonzero(enough)[::-1]:
+        low, high = float(lowest[k]), float(max(highest[k], 0.0))
+        if spans and np.isclose(spans[-1][1], low, rtol=0, atol=1e-12 * allowed.full):
+            spans[-1] = (spans[-1][0], high)
+        else:
+            spans.append((low, high))
+    return BreakEven(tuple(spans), spans[-1][1] if spans else None)
+
+
+def break_even_of_purse(
+    score: Float[np.ndarray, "input"],
+    values: Float[np.ndarray, "input"],
+    price: Float[np.ndarray, "input"],
+    purse: float,
+) -> BreakEven:
+    """The same set where every input has its own cost: {C >= 0 : gain with purse - N*C >= random's gain at C = 0}."""
+    total = float(price.sum())
+    chance = (min(1.0, purse / total) if total > 0 else 1.0) * float(values.sum())
+    level = chance - 1e-12 * float(np.abs(values).sum())
+    spans: list[tuple[float, float]] = []
+    for piece in _pieces(score, values, price, purse):
+        for low, high in _above(piece, level):
+            near = bool(spans) and low <= spans[-1][1] + 1e-12 * purse
+            spans[-1:] = [(spans[-1][0], high)] if near else [*spans[-1:], (low, high)]
+    costs = [((purse - high) / len(values), (purse - low) / len(values)) for low, high in reversed(spans)]
+    return BreakEven(tuple(costs), costs[-1][1] if costs else None)
+
+
+Piece = tuple[tuple[float, float], tuple[float, float]]
+"""A part of a line: (purse, gain) at either end."""
+
+
+def _pieces(
+    score: Float[np.ndarray, "input"],
+    values: Float[np.ndarray, "input"],
+    price: Float[np.ndarray, "input"],
+    purse: float,
+) -> Iterator[Piece]:
+    """A ranking's gain against what it may spend, up to a purse: linear within a tie group, flat after the last.
+
+    Groups that cost nothing or less are taken as soon as they are reached, so the line can jump between pieces.
+    """
+    order = np.argsort(-score, kind="stable")
+    starts = np.flatnonzero(np.append(True, score[order][1:] != score[order][:-1]))
+    spent = gain = reached = 0.0
+    for cost, value in zip(
+        *(np.add.reduceat(quantity[order], starts).tolist() for quantity in (price, values)), strict=True
+    ):
+        if spent + cost > reached:
+            end = min(spent + cost, purse)
+            yield tuple((at, gain + (at - spent) / cost * value) for at in (reached, end))  # pyright: ignore[reportReturnType]
+            reached = spent + cost
+            if reached >= purse:
+                return
+        spent, gain = spent + cost, gain + value
+    yield (reached, gain), (purse, gain)
+
+
+def _above(piece: Piece, level: float) -> list[tuple[float, float]]:
+    """The purses of a piece at which the gain is at least `level`."""
+    (left, low), (right, high) = piece
+    if max(low, high) < level:
+        return []
+    if min(low, high) >= level:
+        return [(left, right)]
+    between = left + (level - low) / (high - low) * (right - left)
+    return [(left, between) if low >= level else (between, right)]
+
+
+def _cost_at(slots: Float[np.ndarray, "slots"], inputs: int, allowed: Allowance) -> Float[np.ndarray, "slots"]:
+    """The cost C at which N*share(C) equals `slots`: the inverse of `Allowance.share` before it is capped at 1."""
+    per_escalation = allowed.full - allowed.cheap if allowed.accounting == "skipping" else allowed.full
+    return allowed.budget.alpha * allowed.full - slots / inputs * per_escalation
+
+
+@dataclass(frozen=True)
+class GapSplit:
+    """The gap between a zero-cost oracle and an allocator, by sign and by cause, in units of the loss."""
+
+    gap: float
+    missed: float
+    selected_harm: float
+    left_out: float
+    overhead: float
+    ranking: float
+    causal: float | None
+
+
+def split_gap(
+    *,
+    oracle: float,
+    oracle_after_cost: float,
+    ranked: float,
+    benefit: float,
+    harm: float,
+    all_benefit: float,
+    causal: tuple[float, float, float] | None = None,
+) -> GapSplit:
+    """Both splits from gains: of the zero-cost oracle, of the oracle and the ranking at the capacity that is left.
+
+    `causal` is (gain, benefit, harm) of the causal cap; with it the gap is that policy's.
+    """
+    final, final_benefit, final_harm = causal or (ranked, benefit, harm)
+    scale = 1e-12 * max(all_benefit, harm)
+    parts = {
+        "gap": oracle - final,
+        "missed": all_benefit - final_benefit,
+        "selected_harm": final_harm,
+        "left_out": all_benefit - oracle,
+        "overhead": oracle - oracle_after_cost,
+        "ranking": oracle_after_cost - ranked,
+    }
+    # Sums in another order differ in their last digits; what is only that is nothing.
+    clean = {name: 0.0 if abs(part) <= scale else part for name, part in parts.items()}
+    return GapSplit(**clean, causal=None if causal is None else ranked - final)
+
+
+def gaps(
+    resamples: Resampling,
+    scores: Sequence[Allocator],
+    allowances: Sequence[Allowance],
+    *,
+    judged: Sequence[Judged],
+    caps: Mapping[tuple[str, int], Cap],
+) -> tuple[Gap, ...]:
+    """The parts of each allocator's gap under each budget; per-mode scores have no single ranking to account for."""
+    rows = iter(item.row for item in judged if item.row.allocator not in REFERENCES)
+    return tuple(
+        Gap(
+            item.name,
+            **allowed.key.fields,
+            **_gap(resamples, item, allowed, row=next(rows), cap=caps.get((item.name, index))),
+        )
+        for index, allowed in enumerate(allowances)
+        for item in scores
+    )
+
+
+def _gap(resamples: Resampling, scores: Allocator, allowed: Allowance, *, row: Row, cap: Cap | None) -> dict[str, Any]:
+    if scores.modes or row.gain is None:
+        return {"reason": row.reason or Reason.NO_RANKING.text()}
+    after = row.oracle_gain if row.cost is None else selections.best_gain(resamples, allowed, row.cost)
+    split = split_gap(
+        oracle=row.oracle_gain or 0.0,
+        oracle_after_cost=after or 0.0,
+        ranked=row.gain,
+        benefit=row.benefit or 0.0,
+        harm=row.harm or 0.0,
+        all_benefit=float(resamples.full_benefit[0]),
+        causal=cap,
+    )
+    if allowed.costs is None:
+        return vars(split)
+    if isinstance(scores, SiftedScores):
+        return vars(split) | {"reason": Reason.NOT_IN_MEMORY.text()}
+    even = _break_even_under(in_memory(resamples).table, scores.values, allowed)
+    return vars(split) | {"break_even": even.largest, "break_even_set": even.spans}
+
+
+def _break_even_under(table: ValueTable, score: Float[np.ndarray, "input"], allowed: Allowance) -> BreakEven:
+    """The break-even costs of a ranking, also where every input has its own cost."""
+    if not allowed.per_input:
+        return break_even(score, table.decision_values, allowed)
+    purse = selections.purse_on(table, allowed, 0.0)
+    return break_even_of_purse(score, table.decision_values, allowed.prices(table)[:, -1], purse)

@@ -2,34 +2,44 @@
 
 `router` is the ranking in hindsight; `router@causal-cap` is the same scores under a causal policy, which needs a result
 with calibration units. Two contenders are compared by gain, or by benefit or harm alone.
+
+Over all shares of the inputs at once, allocators are summarised by their gain curves: APGR, CPTs, areas between curves.
+A gain curve is the expected sum of decision values over the highest scores against the share of inputs escalated:
+linear within a group of equal scores, so its area and its first crossing of a level are exact in every draw.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Float
+from deepval.arrays import Bool, Float
 from deepval.errors import InputError, suggestion
 from deepval.judging.draws import Draws, Interval
-from deepval.judging.resamples import Resampling, Sample, Totals
+from deepval.judging.oracle import runs
+from deepval.judging.resamples import Resamples, Resampling, Sample, Totals
 from deepval.judging.rows import Judged
-from deepval.judging.streams import Streamed
+from deepval.judging.stream_rows import Streamed
 from deepval.results import (
     LO_HI,
+    Area,
     Bounds,
     BudgetKey,
     BudgetRecord,
+    CallShare,
     Estimate,
     Reason,
+    Recovery,
     Result,
     Samples,
     joined,
     known,
 )
+from deepval.tables.scores import Scores
+from deepval.tables.shares import share_of_inputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +54,14 @@ class Basis:
 def samples_of(resamples: Resampling, judged: Sequence[Judged], streamed: Sequence[Streamed] = ()) -> Samples:
     """The samples of rows and streams, as a result stores them."""
     nothing = np.full(len(resamples.counts), np.nan)
-
-    def stacked(part: Callable[[Judged], Float[np.ndarray, "resample"]]) -> Float[np.ndarray, "row resample"]:
-        return np.stack([part(item) for item in judged])
-
-    def of_streams(
-        part: Callable[[Streamed], Float[np.ndarray, "resample"]],
-    ) -> Float[np.ndarray, "stream resample"] | None:
-        return np.stack([part(item) for item in streamed]) if streamed else None
-
+    arrays = {
+        f"{prefix}{name}": np.stack([getattr(item.sample, name) if item.sample else nothing for item in items])
+        for prefix, items in (("", judged), ("stream_", streamed))
+        for name in ("gain", "benefit", "escalated")
+        if items
+    }
+    if streamed:
+        arrays["stream_prize"] = np.stack([item.prize for item in streamed])
     return Samples(
         unit_ids=resamples.unit_ids,
         counts=resamples.draws.counts,
@@ -61,15 +70,9 @@ def samples_of(resamples: Resampling, judged: Sequence[Judged], streamed: Sequen
         cheap_loss=resamples.cheap_loss,
         full_gain=resamples.full_gain,
         full_benefit=resamples.full_benefit,
-        gain=stacked(lambda item: item.sample.gain if item.sample else nothing),
-        benefit=stacked(lambda item: item.sample.benefit if item.sample else nothing),
-        escalated=stacked(lambda item: item.sample.escalated if item.sample else nothing),
-        prize=stacked(lambda item: item.prize),
-        versus_random=stacked(lambda item: item.difference.loss),
-        stream_gain=of_streams(lambda item: item.sample.gain if item.sample else nothing),
-        stream_benefit=of_streams(lambda item: item.sample.benefit if item.sample else nothing),
-        stream_escalated=of_streams(lambda item: item.sample.escalated if item.sample else nothing),
-        stream_prize=of_streams(lambda item: item.prize),
+        prize=np.stack([item.prize for item in judged]),
+        versus_random=np.stack([item.difference.loss for item in judged]),
+        **arrays,
     )
 
 
@@ -97,10 +100,10 @@ def basis(result: Result) -> Basis:
         runs = not np.isnan(sample.gain[0])
         difference = totals.difference(samples.versus_random[index])
         judged.append(Judged(row, sample if runs else None, samples.prize[index], difference))
-    return Basis(totals, tuple(judged), _streamed(result, samples))
+    return Basis(totals, tuple(judged), _stream_contenders(result, samples))
 
 
-def _streamed(result: Result, samples: Samples) -> tuple[Streamed, ...]:
+def _stream_contenders(result: Result, samples: Samples) -> tuple[Streamed, ...]:
     """The streams with their samples; empty for results of versions that did not store them."""
     gain, benefit = samples.stream_gain, samples.stream_benefit
     escalated, prize = samples.stream_escalated, samples.stream_prize
@@ -135,7 +138,7 @@ class Named(NamedTuple):
         return self.allocator if self.policy is None else f"{self.allocator}{AT}{self.policy}"
 
 
-def parsed(name: str) -> Named:
+def parse_name(name: str) -> Named:
     """The parts of NAME or NAME@POLICY; any other text after an @ belongs to the name."""
     allocator, _, policy = name.rpartition(AT)
     if allocator and policy in (*POLICIES, RANKING):
@@ -147,7 +150,7 @@ def contenders(cell_basis: Basis, name: str) -> dict[BudgetKey, Contender]:
     """The row or stream of a contender under each budget of a result."""
     checks.text(name, "An allocator to compare")
     rankings = _rankings(cell_basis, name)
-    allocator, policy = parsed(name)
+    allocator, policy = parse_name(name)
     if rankings or policy is None:
         rankings = rankings or _rankings(cell_basis, allocator)
         if not rankings:
@@ -178,12 +181,12 @@ def part(sample: Sample, of: Statistic) -> Float[np.ndarray, "resample"]:
     return {"gain": sample.gain, "benefit": sample.benefit, "harm": sample.benefit - sample.gain}[of]
 
 
-def oriented(bounds: Interval, of: Statistic) -> Interval:
+def orient(bounds: Interval, of: Statistic) -> Interval:
     """The interval oriented so that more is better: harm is negated."""
     return Interval(-bounds.high, -bounds.low) if of == "harm" else bounds
 
 
-def checked(of: str) -> None:
+def check_statistic(of: str) -> None:
     """Raise where `of` is not a statistic."""
     checks.word(of, STATISTICS, "What is compared")
 
@@ -256,14 +259,14 @@ def compare(result: Result, candidate: str, baseline: str, *, of: Statistic = "g
         baseline: What it is compared with, likewise.
         of: What is compared: gain, or its parts benefit and harm.
     """
-    checked(of)
+    check_statistic(of)
     cell_basis = basis(checks.instance(result, Result, "What is compared in"))
     ours, theirs = contenders(cell_basis, candidate), contenders(cell_basis, baseline)
     names = candidate, baseline
-    return tuple(_compared(cell_basis, names, ours[key], theirs[key], of=of) for key in ours if key in theirs)
+    return tuple(_comparison(cell_basis, names, ours[key], theirs[key], of=of) for key in ours if key in theirs)
 
 
-def _compared(
+def _comparison(
     cell_basis: Basis, names: tuple[str, str], one: Contender, other: Contender, *, of: Statistic
 ) -> Comparison:
     row, re = one.row, cell_basis.totals
@@ -274,7 +277,7 @@ def _compared(
         missing, reason = (candidate, row.reason) if one.sample is None else (baseline, other.row.reason)
         verdict = row.verdict if one.sample is None else None
         return Comparison(**start, verdict=verdict, reason=f"{missing}: {reason}")
-    paired = re.paired(part(one.sample, of), part(other.sample, of))
+    paired = re.paired_difference(part(one.sample, of), part(other.sample, of))
     bounds = re.versus(paired)
     both = of == "gain" and row.ndg is not None and other.row.ndg is not None
     ours, theirs = oracle_of(one), oracle_of(other)
@@ -289,8 +292,8 @@ def _compared(
         second=bounds.second_share.bounds,
         second_loss=bounds.second_loss.bounds,
         ndg_difference=(row.ndg or 0.0) - (other.row.ndg or 0.0) if both and alike else None,
-        verdict=oriented(bounds.share, of).verdict or oriented(bounds.loss, of).verdict,
-        second_verdict=oriented(bounds.second_share, of).verdict or oriented(bounds.second_loss, of).verdict,
+        verdict=orient(bounds.share, of).verdict or orient(bounds.loss, of).verdict,
+        second_verdict=orient(bounds.second_share, of).verdict or orient(bounds.second_loss, of).verdict,
         reason=joined([reasons(one, other), unlike]),
         dropped=bounds.dropped,
     )
@@ -299,3 +302,118 @@ def _compared(
 def reasons(*judged: Contender) -> str | None:
     """Why something is None on any side, each reason once."""
     return joined(item.row.reason for item in judged)
+
+
+RECOVERED = (0.2, 0.5, 0.8)
+"""Parts of the gap at which the share of calls is reported, as in RouteLLM."""
+RANDOM, ORACLE = "random", "oracle"
+
+
+@dataclass(frozen=True, eq=False)
+class Fresh:
+    """Data of a fresh result for whole curves: the resamples and the judged scores."""
+
+    resamples: Resamples
+    scores: tuple[Scores, ...]
+
+    @property
+    def gap(self) -> Bool[np.ndarray, "resample"]:
+        """Whether the full mode has less total loss than the cheap one in each resample, beyond rounding error."""
+        re = self.resamples
+        return re.full_gain > 1e-12 * (2 * re.full_benefit - re.full_gain)
+
+
+class _Curve(NamedTuple):
+    """A gain curve in every resample: its area, in units of the loss, and the shares at which it reaches levels."""
+
+    area: Float[np.ndarray, "resample"]
+    reached: Float[np.ndarray, "resample level"]
+
+
+def _curve(fresh: Fresh, name: str, levels: Sequence[float] = ()) -> _Curve:
+    re = fresh.resamples
+    if name == RANDOM:
+        return _Curve(re.full_gain / 2, np.broadcast_to(np.array(levels), (len(re.counts), len(levels))))
+    values = re.table.decision_values
+    if name == ORACLE:
+        score, values = values, re.benefits
+    else:
+        score = _scores(fresh, name).values
+    area, reached = np.zeros(len(re.counts)), np.full((len(re.counts), len(levels)), np.nan)
+    number = np.maximum(re.inputs, 1.0)
+    for part, (count, value) in runs(score, [np.ones(len(score)), values], re.table.unit, counts=re.counts):
+        before = np.cumsum(value, axis=1) - value
+        area[part] = (count * (before + value / 2)).sum(axis=1) / number[part]
+        for column, level in enumerate(levels):
+            target = level * re.full_gain[part]
+            over = before + value >= target[:, None] * (1 - 1e-12)
+            at = over.argmax(axis=1)[:, None]
+            start, rise, width, done = (
+                np.take_along_axis(column_values, at, axis=1)[:, 0]
+                for column_values in (before, value, count, np.cumsum(count, axis=1) - count)
+            )
+            inside = np.divide(target - start, rise, out=np.zeros(len(rise)), where=rise > 0)
+            share = (done + np.clip(inside, 0.0, 1.0) * width) / number[part]
+            reached[part, column] = np.where(over.any(axis=1) & fresh.gap[part], share, np.nan)
+    return _Curve(area, reached)
+
+
+def _scores(fresh: Fresh, name: str) -> Scores:
+    plain = {item.name: item for item in fresh.scores if not item.modes}
+    if name not in plain:
+        raise InputError(
+            f"A gain curve needs an allocator with one score per input; it must be one of "
+            f"{', '.join([*plain, RANDOM, ORACLE])}; found {name!r}{suggestion(name, plain)}"
+        )
+    return plain[name]
+
+
+def recoveries(fresh: Fresh, levels: Sequence[float] = RECOVERED) -> tuple[Recovery, ...]:
+    """APGR and call-performance thresholds of every allocator with one score per input, and of the oracle."""
+    levels = [share_of_inputs(level) for level in levels]
+    names = [item.name for item in fresh.scores if not item.modes]
+    return tuple(_recovery(fresh, name, levels) for name in [*names, ORACLE])
+
+
+def _recovery(fresh: Fresh, name: str, levels: Sequence[float]) -> Recovery:
+    re, gap = fresh.resamples, fresh.gap
+    curve = _curve(fresh, name, levels)
+    apgr = np.divide(curve.area, re.full_gain, out=np.full(len(curve.area), np.nan), where=gap)
+    drawn = apgr[re.drawn]
+    selected = ~np.isnan(drawn) & re.resampled & bool(gap[0])
+    bounds, ahead = re.draws.interval(drawn, selected), re.draws.interval(drawn - 0.5, selected).snap()
+    reasons = [] if gap[0] else [Reason.NO_GAP]
+    reasons += [] if re.resampled else [Reason.SINGLE_UNIT if len(re.draws) else Reason.NO_DRAWS]
+    calls = []
+    for column, level in enumerate(levels):
+        share = curve.reached[:, column]
+        of = re.draws.interval(share[re.drawn], selected & ~np.isnan(share[re.drawn]))
+        calls.append(CallShare(level, of.estimate(share[0])))
+    return Recovery(
+        allocator=name,
+        apgr=bounds.estimate(apgr[0]),
+        versus_random=ahead.estimate(apgr[0] - 0.5),
+        verdict=None if name == ORACLE else ahead.verdict,
+        calls=tuple(calls),
+        draws=len(re.draws),
+        dropped=int(np.count_nonzero(np.isnan(drawn))) if re.resampled else 0,
+        reason=joined(reasons),
+    )
+
+
+def area(fresh: Fresh, candidate: str, baseline: str) -> Area:
+    """The area between two gain curves, paired within every draw of units."""
+    re = fresh.resamples
+    paired = re.paired_difference(*(_curve(fresh, name).area for name in (candidate, baseline)))
+    bounds = re.versus(paired)
+    return Area(
+        candidate=candidate,
+        baseline=baseline,
+        difference=bounds.share.estimate(paired.share[0]),
+        loss=bounds.loss.estimate(paired.loss[0]),
+        unit=re.unit_shown,
+        verdict=bounds.verdict,
+        draws=len(re.draws),
+        dropped=bounds.dropped,
+        reason=joined(re.undefined()),
+    )

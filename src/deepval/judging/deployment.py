@@ -1,30 +1,293 @@
-"""A table, an allocator's scores and a budget -> its threshold, the best policy in replay and its rate on new units.
+"""A table, scores and budgets -> the score threshold for escalation, its expected rate, and the policy to deploy.
 
-Every possible policy is replayed in time order on the calibration units, as a router would run it. The losses of the
-calibration units choose among policies and tune them. Losses of other units are not read, and no verdict is computed.
+Per-mode scores have a price instead. A threshold is calibrated on units that are not judged, if there are some.
+Otherwise it is calibrated on the judged units, where its rate equals the target by construction. Its interval is a
+prediction interval: the rate on as many new units.
+
+For a deployment every possible policy is replayed in time order on the calibration units, as a router would run it. The
+losses of the calibration units choose among policies and tune them. Losses of other units are not read, and no verdict
+is computed.
 """
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Num
+from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError, InputWarning
-from deepval.judging.budgets import Allowance, Budget, allowance_on
-from deepval.judging.draws import make_draws
-from deepval.judging.policies import AdaptiveThreshold, Policy, TokenBucket, rate_missed
-from deepval.judging.prices import Price
-from deepval.judging.resamples import Resamples
+from deepval.judging import selections
+from deepval.judging.allowances import Allowance, Budget, allowance_on
+from deepval.judging.draws import make_draws, prediction_interval
+from deepval.judging.kernel import at_least
+from deepval.judging.policies import (
+    AdaptiveThreshold,
+    FrozenThreshold,
+    Policy,
+    Price,
+    TokenBucket,
+    slots_of,
+)
+from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory, order_of
 from deepval.judging.routing import POLICIES, Routing
-from deepval.judging.streams import Trial, best_trial, times, tune_adaptive_threshold, tune_token_bucket
-from deepval.judging.thresholds import replayed, thresholds
-from deepval.results import Reason, Threshold
+from deepval.judging.sieve import SiftedScores
+from deepval.judging.stream_rows import (
+    Trial,
+    best_trial,
+    rate_missed,
+    times,
+    tune_adaptive_threshold,
+    tune_token_bucket,
+)
+from deepval.judging.ties import TiedCut
+from deepval.results import Estimate, ModeRate, Reason, Threshold, joined
 from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, on_part
 from deepval.tables.values import ValueTable
+
+
+def thresholds(
+    resamples: Resampling,
+    scores: Sequence[Allocator],
+    allowances: Sequence[Allowance],
+    *,
+    calibration: Sequence[Scores] | None = None,
+) -> tuple[Threshold, ...]:
+    """The threshold of every allocator under every budget, calibrated on the `calibration` scores if there are some."""
+    pairs = zip(scores, scores if calibration is None else calibration, strict=True)
+    by_allocator = [_of_allocator(resamples, *pair, allowances, calibrated=calibration is not None) for pair in pairs]
+    return tuple(_with_rates(resamples, [items[index] for index in range(len(allowances)) for items in by_allocator]))
+
+
+class _Accepted(NamedTuple):
+    """A threshold before its rates are computed.
+
+    Attributes:
+        fields: Fields of `Threshold` that do not depend on the draws.
+        by_mode: Expected number of accepted inputs of every unit, for each mode, and in total if there are several.
+        costs: Cost of each mode.
+        spend: Target cost per input, None under a selection budget.
+    """
+
+    fields: dict[str, Any]
+    by_mode: Sequence[Float[np.ndarray, "unit"]] = ()
+    costs: Mapping[str, float] = {}
+    spend: float | None = None
+
+
+def _of_allocator(
+    resamples: Resampling, own: Allocator, source: Allocator, allowances: Sequence[Allowance], *, calibrated: bool
+) -> list[_Accepted]:
+    """The thresholds of one allocator under every budget."""
+    start = {
+        "allocator": own.name,
+        "calibrated_on": "calibration" if calibrated else "judged",
+        "calibration_inputs": len(source.values) if isinstance(source, Scores) else int(resamples.inputs[0]),
+        "draws": len(resamples.draws),
+    }
+    starts = [start | allowed.key.fields for allowed in allowances]
+    accepted_at: dict[int, _Accepted] = {}
+    plain = []
+    for index, (fields, allowed) in enumerate(zip(starts, allowances, strict=True)):
+        reason = _why_none(own, allowed)
+        if reason is not None:
+            accepted_at[index] = _Accepted(fields | {"reason": reason.text()})
+        elif isinstance(own, SiftedScores):
+            accepted_at[index] = _threshold_on_disk(fields, resamples, own, allowed)
+        elif allowed.per_input:
+            accepted_at[index] = _threshold_of_purse(
+                fields | {"calibrated_on": "judged"}, in_memory(resamples), own, allowed
+            )
+        elif own.modes and isinstance(source, Scores):
+            accepted_at[index] = _price(fields, in_memory(resamples), own, source.values, allowed)
+        else:
+            plain.append(index)
+    if isinstance(own, Scores) and isinstance(source, Scores) and plain:
+        shares = [allowances[index].share(allowances[index].cost_of(own.name)) for index in plain]
+        frozen = FrozenThreshold.calibrate_each(source.values, shares, order_of(source))
+        numbers = _numbers(in_memory(resamples), own.values, [threshold.theta for threshold in frozen])
+        for index, threshold, (above, equal) in zip(plain, frozen, numbers, strict=True):
+            tied = int(np.count_nonzero(source.values == threshold.theta))
+            accepted = above + threshold.tie_acceptance * equal
+            accepted_at[index] = _frozen_threshold(
+                starts[index], resamples, threshold, tied, accepted, allowed=allowances[index]
+            )
+    return [accepted_at[index] for index in range(len(allowances))]
+
+
+def _why_none(scores: Allocator, allowed: Allowance) -> Reason | None:
+    """Why an allocator has no threshold under a budget; None where it has one."""
+    if scores.name in allowed.unpriced:
+        return allowed.unpriced[scores.name]
+    cost = allowed.cost_of(scores.name)
+    if scores.modes and allowed.accounting == "skipping":
+        return Reason.NO_SKIPPING
+    if scores.modes and allowed.per_input:
+        return Reason.OWN_PRICES
+    return None if allowed.feasible(cost) and allowed.share(cost) > 0 else Reason.NOTHING_LEFT
+
+
+def _threshold_on_disk(
+    fields: dict[str, Any], resamples: Resampling, own: SiftedScores, allowed: Allowance
+) -> _Accepted:
+    """The threshold of scores that are not in memory, calibrated on the judged inputs."""
+    inputs, rate = int(resamples.inputs[0]), allowed.share(allowed.cost_of(own.name))
+    cut = own.values.cut(slots_of(rate, inputs))
+    above, tied = cut.above[0], cut.tied[0]
+    frozen = FrozenThreshold.at(TiedCut(cut.score, int(above.sum()), int(tied.sum())), rate * inputs)
+    return _frozen_threshold(
+        fields, resamples, frozen, int(tied.sum()), above + frozen.tie_acceptance * tied, allowed=allowed
+    )
+
+
+def _frozen_threshold(
+    fields: dict[str, Any],
+    resamples: Resampling,
+    frozen: FrozenThreshold,
+    tied: int,
+    accepted: Float[np.ndarray, "unit"],
+    *,
+    allowed: Allowance,
+) -> _Accepted:
+    rate = allowed.share(allowed.cost_of(fields["allocator"]))
+    cost = allowed.full - (allowed.cheap if allowed.accounting == "skipping" else 0.0)
+    fields = (
+        fields
+        | _cut_at(frozen.theta)
+        | {
+            "tie_acceptance": frozen.tie_acceptance,
+            "tied": tied,
+            "target_rate": rate,
+        }
+    )
+    return _Accepted(fields, [accepted], {resamples.modes[-1]: cost}, None if allowed.costs is None else rate * cost)
+
+
+def _cut_at(score: float) -> dict[str, Any]:
+    """The threshold, or the reason why there is none."""
+    if math.isfinite(score):
+        return {"threshold": score}
+    return {"reason": Reason.INFINITE_CUT.text(cut="inf" if score > 0 else "-inf")}
+
+
+def _numbers(
+    resamples: Resamples, score: Float[np.ndarray, "input"], thetas: Sequence[float]
+) -> Iterator[tuple[Float[np.ndarray, "unit"], Float[np.ndarray, "unit"]]]:
+    """For each threshold, the number of scores of every unit above it and equal to it."""
+    # "Above theta" is "at least the next float", so one pass over descending edges counts both.
+    over = np.nextafter(thetas, np.inf)
+    edges = np.sort([*thetas, *over])[::-1]
+    reached = at_least(score, edges, resamples.table.unit, units=len(resamples.unit_ids))
+    upto, above = (reached[np.searchsorted(-edges, -np.array(cut))] for cut in (thetas, over))
+    above[over == thetas] = 0.0  # nothing is above infinity
+    return zip(above, upto - above, strict=True)
+
+
+def _by_unit(resamples: Resamples, acceptance: Float[np.ndarray, "input"]) -> Float[np.ndarray, "unit"]:
+    return np.bincount(resamples.table.unit, acceptance, minlength=len(resamples.unit_ids))
+
+
+def _threshold_of_purse(fields: dict[str, Any], resamples: Resamples, own: Scores, allowed: Allowance) -> _Accepted:
+    """The cut at which the judged inputs, each at its own cost, spend the whole budget."""
+    table, score = resamples.table, own.values
+    share = selections.weights(table, own, allowed, allowed.cost_of(own.name))
+    if not share.any():
+        return _Accepted(fields | {"reason": Reason.NOTHING_LEFT.text()})
+    cut = float(score[share > 0].min())
+    tied, prices = score == cut, allowed.prices(table)[:, -1]
+    fields = (
+        fields
+        | _cut_at(cut)
+        | {
+            "tie_acceptance": float(share[tied][0]),
+            "tied": int(np.count_nonzero(tied)),
+            "calibration_inputs": len(score),
+        }
+    )
+    spend = float(share @ prices) / len(score)
+    return _Accepted(fields, [_by_unit(resamples, share)], {table.modes[-1]: spend / float(share.mean())}, spend)
+
+
+def _price(
+    fields: dict[str, Any],
+    resamples: Resamples,
+    own: Scores,
+    calibration: Float[np.ndarray, "calibration mode"],
+    allowed: Allowance,
+) -> _Accepted:
+    costs, convention, rate = allowed.costs, allowed.convention, allowed.share(allowed.cost_of(own.name))
+    mode_costs = {m: 1.0 if costs is None or convention is None else costs.of_mode(m, convention) for m in own.modes}
+    spend = rate * (1.0 if costs is None else allowed.full)
+    price = Price.calibrate(calibration, list(mode_costs.values()), spend)
+    least, most = price.bought(calibration)
+    acceptance = price.expected(own.values)
+    fields = fields | {
+        "policy": "price",
+        "price": price.price,
+        "tie_acceptance": price.tie_acceptance,
+        "tied": int(np.count_nonzero(least != most)),
+        "target_rate": rate if costs is None else None,
+    }
+    by_mode = [_by_unit(resamples, accepted) for accepted in (*acceptance.T, acceptance.sum(axis=1))]
+    return _Accepted(fields, by_mode, mode_costs, None if costs is None else spend)
+
+
+def with_replay(
+    resamples: Resamples,
+    threshold: Threshold,
+    modes: Int[np.ndarray, "input"],
+    costs: Mapping[str, float],
+    **fields: Any,
+) -> Threshold:
+    """The threshold with the rates of a policy that chose `modes` for the judged inputs (0: cheap) and other fields."""
+    number = len(resamples.modes) - 1
+    by_mode = [_by_unit(resamples, (modes == mode).astype(float)) for mode in range(1, number + 1)]
+    taken = zip(resamples.modes[1:], _rates(resamples, by_mode), strict=True)
+    rates = tuple(ModeRate(mode, rate) for mode, rate in taken)
+    (rate,) = _rates(resamples, [_by_unit(resamples, (modes > 0).astype(float))])
+    spend = None if threshold.spend is None else sum(costs[item.mode] * item.rate for item in rates if item.rate)
+    return replace(
+        threshold,
+        rate=rate,
+        rates=tuple(mode_rate for mode_rate in rates if mode_rate.mode in {of.mode for of in threshold.rates}),
+        spend=spend,
+        **fields,
+    )
+
+
+def _with_rates(resamples: Resampling, accepted: Sequence[_Accepted]) -> Iterator[Threshold]:
+    """The thresholds with the rate of each mode and the total rate, over the judged inputs and over the draws."""
+    rates = iter(_rates(resamples, [numbers for item in accepted for numbers in item.by_mode]))
+    alone = [] if resamples.resampled else [Reason.SINGLE_UNIT if len(resamples.unit_ids) == 1 else Reason.NO_DRAWS]
+    for fields, by_mode, costs, spend in accepted:
+        if not by_mode:
+            yield Threshold(**fields)
+            continue
+        own = [next(rates) for _ in by_mode]
+        of_modes = list(zip(costs, own, strict=False))
+        expected = {
+            "rate": own[-1],
+            "rates": tuple(ModeRate(mode, rate) for mode, rate in of_modes),
+            "target_spend": spend,
+            "spend": None if spend is None else sum(costs[mode] * rate for mode, rate in of_modes),
+            "reason": joined([fields.get("reason"), *alone]),
+        }
+        yield Threshold(**fields | expected)
+
+
+def _rates(resamples: Resampling, accepted: Sequence[Float[np.ndarray, "unit"]]) -> list[Estimate]:
+    """The shares of accepted inputs, each with its prediction interval, from the draws that contain any input."""
+    if not accepted:
+        return []
+    inputs, taken = resamples.inputs, np.stack([resamples.counts @ by_unit for by_unit in accepted])
+    shares = np.divide(taken, inputs, out=np.full(taken.shape, np.nan), where=inputs > 0)
+    spread = resamples.draws.spreads(shares[:, resamples.drawn]) if resamples.resampled else np.full(len(taken), np.nan)
+    units, rates = int(np.count_nonzero(resamples.per_unit[:, 0])), shares[:, 0].tolist()
+    intervals = [prediction_interval(rate, own, units).bounds for rate, own in zip(rates, spread.tolist(), strict=True)]
+    return [Estimate(rate, *of) if of else Estimate(rate) for rate, of in zip(rates, intervals, strict=True)]
+
 
 BEST = "best"
 """Stands for the policy that replays best."""
@@ -104,7 +367,7 @@ def deployment(
     }
     asked: dict[str, Any] = {"modes": table.modes, "costs": costs if priced else None, "reset": reset, "about": about}
     routings = [
-        Routing.calibrated(calibration_scores.values, target, policy=item, **asked)
+        Routing.calibrate(calibration_scores.values, target, policy=item, **asked)
         for item in _policies(policy, calibration_scores, calibration_table, target, priced=priced, reset=reset)
     ]
     replays = [_replay(routing, calibration_scores.values, calibration_table) for routing in routings]
@@ -113,7 +376,7 @@ def deployment(
     if not isinstance(routing.policy, Price) and rate_missed(replay.rate, target, NEAR):
         _note_rate(scores.name, replay, target, alone=len(replays) == 1)
     modes = routing.replay(own.values, judged.unit, _order(judged))
-    threshold = replayed(
+    threshold = with_replay(
         resamples,
         cut,
         modes,
@@ -139,12 +402,12 @@ def _policies(
     if priced and plain not in TUNED:
         return [plain]
     if plain != BEST:
-        return [_tuned(plain, scores, table, rate, reset=reset)]
+        return [_tune(plain, scores, table, rate, reset=reset)]
     names = [candidate for candidate in POLICIES if not scores.modes or candidate not in TUNED]
-    return [_tuned(candidate, scores, table, rate, reset=reset) for candidate in names]
+    return [_tune(candidate, scores, table, rate, reset=reset) for candidate in names]
 
 
-def _tuned(name: str, scores: Scores, table: ValueTable, rate: float, *, reset: bool) -> str | Policy:
+def _tune(name: str, scores: Scores, table: ValueTable, rate: float, *, reset: bool) -> str | Policy:
     """The policy by name or, if it has a parameter, tuned on the calibration units."""
     tunes = dict(zip(TUNED, (tune_adaptive_threshold, tune_token_bucket), strict=True))
     if scores.modes and name in tunes:

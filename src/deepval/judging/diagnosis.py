@@ -14,7 +14,7 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputWarning
-from deepval.judging.budgets import Budget, MissingCosts
+from deepval.judging.allowances import Budget, MissingCosts
 from deepval.judging.comparison import Basis, basis
 from deepval.judging.draws import LEVEL, concentration, units_to_resolve
 from deepval.judging.evaluation import evaluate
@@ -309,7 +309,7 @@ def _width(item: Judged, judged_basis: Basis, difference: float) -> WidthCheck:
     row, totals = item.row, judged_basis.totals
     assert item.sample
     ndg = totals.ndg(item.sample.gain, item.prize)[totals.drawn]
-    selected = totals.prized(item.prize) & bool(item.prize[0] > 0)
+    selected = totals.large_prizes(item.prize) & bool(item.prize[0] > 0)
     spread = None if row.allocator == "random" else row.versus_random_spread
     own = row.allocator != "oracle"
     return WidthCheck(

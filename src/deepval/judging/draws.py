@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.arrays import Bool, Float, Shaped
 from deepval.errors import InputError
 from deepval.results import Bounds, Estimate, known
 
@@ -83,8 +83,11 @@ class Draws:
         if not samples.size:
             return np.full((len(samples), 2), np.nan)
         if weights is None:
-            ordered = np.sort(samples, axis=1)
-            return np.column_stack([_between(ordered, tail) for tail in TAILS])
+            # A quantile is linear between its neighbours among the sorted samples.
+            ordered, position = np.sort(samples, axis=1), np.array(TAILS) * (samples.shape[1] - 1)
+            at = position.astype(int)
+            low, high = ordered[:, at], ordered[:, np.minimum(at + 1, samples.shape[1] - 1)]
+            return (high - low) * (position - at) + low
         return np.array([_smallest(row, weights) for row in samples])
 
     def weight_of(self, rows: Bool[np.ndarray, "draw"]) -> float:
@@ -98,29 +101,15 @@ class Draws:
     def spreads(self, samples: Float[np.ndarray, "row draw"]) -> Float[np.ndarray, "row"]:
         """The standard deviations of several rows at once."""
         defined = ~np.isnan(samples)
+        if not defined.all() and len(samples) > 1:
+            return np.concatenate([self.spreads(row[None]) for row in samples])
+        weights = self.weights
         if not defined.all():
-            return np.concatenate(
-                [self._spread(row[None, own], own) for row, own in zip(samples, defined, strict=True)]
-            )
-        return self._spread(samples, np.ones(samples.shape[1:], dtype=bool))
-
-    def _spread(
-        self, samples: Float[np.ndarray, "row defined"], defined: Bool[np.ndarray, "draw"]
-    ) -> Float[np.ndarray, "row"]:
-        """Standard deviation of samples that cover the draws marked in `defined`."""
+            samples, weights = samples[:, defined[0]], None if weights is None else weights[defined[0]]
         if not samples.size:
             return np.full(len(samples), np.nan)
-        weights = None if self.weights is None else self.weights[defined]
         mean = np.average(samples, axis=1, weights=weights)
         return np.sqrt(np.average((samples - mean[:, None]) ** 2, axis=1, weights=weights))
-
-
-def _between(ordered: Float[np.ndarray, "row draw"], part: float) -> Float[np.ndarray, "row"]:
-    """The quantile at `part` of ascending samples, linear between neighbours."""
-    position = part * (ordered.shape[1] - 1)
-    at = int(position)
-    low, high = ordered[:, at], ordered[:, min(at + 1, ordered.shape[1] - 1)]
-    return (high - low) * (position - at) + low
 
 
 def _smallest(samples: Float[np.ndarray, "draw"], weights: Float[np.ndarray, "draw"]) -> Float[np.ndarray, "2"]:
@@ -139,7 +128,7 @@ class Interval:
     low: float
     high: float
 
-    def snapped(self, scale: float = 1.0) -> "Interval":
+    def snap(self, scale: float = 1.0) -> "Interval":
         """The interval with bounds within 1e-12 of zero (times `scale`) set to 0: rounding must not decide."""
         least = ROUNDING * scale
         if abs(self.low) > least and abs(self.high) > least:
@@ -171,7 +160,7 @@ class Interval:
 def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draws:
     """Draws of `units` units: a number of random ones, or "exact" for all of them."""
     if isinstance(draws, str) and draws == "exact":
-        return _enumerated(units)
+        return _enumerate(units)
     if isinstance(draws, str):
         raise InputError(f"draws must be a number of draws or 'exact'; found {draws!r}.")
     draws, seed = checks.whole(draws, "draws", most=MOST_DRAWS), checks.whole(seed, "seed")
@@ -184,7 +173,8 @@ def make_draws(units: int, draws: int | Literal["exact"], seed: int = 0) -> Draw
     step = max(1, DRAWN_AT_ONCE // units)
     for first in range(0, draws, step):  # pieces continue one stream of numbers: the draws equal those of a single call
         part = counts[first : first + step]
-        part[:] = _counted(rng.integers(0, units, part.shape), units)
+        key = np.arange(len(part))[:, None] * units + rng.integers(0, units, part.shape)
+        part[:] = np.bincount(key.ravel(), minlength=part.size).reshape(part.shape)
     return Draws(counts, None, seed)
 
 
@@ -207,13 +197,7 @@ def seeds_by_units(units: Mapping[str, Iterable[Any]], seed: int) -> dict[str, i
     return {name: seeds[members] for name, members in lists.items()}
 
 
-def _counted(numbers: Int[np.ndarray, "draw pick"], units: int) -> Int[np.ndarray, "draw unit"]:
-    draws = len(numbers)
-    key = np.arange(draws)[:, None] * units + numbers
-    return np.bincount(key.ravel(), minlength=draws * units).reshape(draws, units)
-
-
-def _enumerated(units: int) -> Draws:
+def _enumerate(units: int) -> Draws:
     number = math.comb(2 * units - 1, units)
     if number > EXACT_UP_TO:
         raise InputError(
@@ -259,7 +243,7 @@ def simultaneous(
     at = np.searchsorted(reached, (LEVEL - 1e-12) * reached[-1]) if len(order) else 0
     critical = _for_few(float(distance[order][min(at, len(order) - 1)]), units) if len(order) else math.nan
     return [
-        Interval(float(p - critical * s), float(p + critical * s)).snapped() for p, s in zip(point, spread, strict=True)
+        Interval(float(p - critical * s), float(p + critical * s)).snap() for p, s in zip(point, spread, strict=True)
     ]
 
 
@@ -276,7 +260,7 @@ def cautious(point: float, spread: float, *, units: int, effective: float) -> In
     return Interval(point - half, point + half)
 
 
-def predicted(rate: float, spread: float, units: int) -> Interval:
+def prediction_interval(rate: float, spread: float, units: int) -> Interval:
     """The 95 % prediction interval of a rate on as many new units as it was calibrated or counted on.
 
     The rates of the old and the new units have the same variance, so their difference has twice the variance of one:

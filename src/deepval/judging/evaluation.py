@@ -10,18 +10,24 @@ from typing import Any, Literal, get_args
 
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quote
-from deepval.judging import audits, ladder
-from deepval.judging.budgets import Allowance, Budget, MissingCosts, allowance_on, budget_list, charged, charging
-from deepval.judging.comparison import samples_of
+from deepval.judging import audits, deployment, selections
+from deepval.judging.allowances import (
+    Allowance,
+    Budget,
+    MissingCosts,
+    allowance_on,
+    budget_list,
+    charging,
+    cost_figures,
+)
+from deepval.judging.audits import gaps
+from deepval.judging.comparison import Fresh, samples_of
 from deepval.judging.draws import make_draws
-from deepval.judging.gaps import gaps
-from deepval.judging.notes import checked_in_memory
+from deepval.judging.notes import notes_in_memory
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
-from deepval.judging.recovery import Fresh
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge, with_simultaneous, with_words
-from deepval.judging.streams import Cap, Streamed, streams, times
-from deepval.judging.thresholds import thresholds
+from deepval.judging.stream_rows import Cap, Streamed, streams, times
 from deepval.progress import Watch, unwatched
 from deepval.results import Curve, DrawsUsed, Inputs, Provenance, Result, Row, ScoresUsed
 from deepval.tables import terms as loss_terms
@@ -51,6 +57,7 @@ def evaluate(
     missing_costs: MissingCosts = "error",
     simultaneous_intervals: bool = False,
     curve_points: int = 0,
+    thresholds: bool = True,
     terms: Any = None,
     weights: Mapping[str, float] | None = None,
     memory: int | str | None = None,
@@ -74,6 +81,7 @@ def evaluate(
             verdict that give the reason ("list").
         simultaneous_intervals: Whether to add intervals that hold for all rows of the table at once.
         curve_points: Number of shares at which to compute the gain curve of every allocator.
+        thresholds: Whether to compute the score from which each allocator escalates, and its expected rate.
         terms: Loss terms of every input (a terms file, or columns as in one): the result then contains the terms of
             every loss.
         weights: New weights of some terms: the losses are computed again from the terms.
@@ -85,6 +93,7 @@ def evaluate(
     checks.word(missing_costs, get_args(MissingCosts), "missing_costs")
     points = checks.whole(curve_points, "curve_points", most=MOST_POINTS)
     every = checks.flag(simultaneous_intervals, "simultaneous_intervals")
+    with_thresholds = checks.flag(thresholds, "thresholds")
     files = table if isinstance(table, OnDisk) else on_disk(table, scores, memory)
     if files is not None:
         asked = {"by (--by)": columns, "calibration (--calibrate)": calibration, "curve_points (--curve)": points}
@@ -100,11 +109,12 @@ def evaluate(
             missing=missing,
             missing_costs=missing_costs,
             simultaneous_intervals=every,
+            thresholds=with_thresholds,
             watch=watch,
         )
     whole = table if isinstance(table, ValueTable) else read_values(table, modes=modes)
     whole = whole if modes is None else whole.with_modes(modes)
-    whole, parts = _recombined(whole, terms, weights)
+    whole, parts = (whole, None) if terms is None and weights is None else _reweigh(whole, terms, weights)
     judged_on, calibrated_on = _split(whole, units, calibration)
     aligned = align_all(whole, scores)
     judged_scores = [on_part(judged_on, item, whole, missing) for item in aligned]
@@ -135,7 +145,7 @@ def evaluate(
             gain=whole.full_gain,
             harm_ratio=whole.harm_ratio,
         ),
-        *checked_in_memory(
+        *notes_in_memory(
             judged_on,
             judged_scores,
             allowances,
@@ -156,10 +166,12 @@ def evaluate(
         slices=tuple(sliced),
         gaps=gaps(resamples, judged_scores, allowances, judged=judged, caps=caps),
         streams=tuple(item.row for item in streamed),
-        thresholds=thresholds(resamples, judged_scores, allowances, calibration=calibration_scores),
+        thresholds=deployment.thresholds(resamples, judged_scores, allowances, calibration=calibration_scores)
+        if with_thresholds
+        else (),
         units=audits.units(resamples, judged_scores, allowances),
-        curves=audits.curves(resamples, judged_scores, points),
-        ladder=tuple(ladder.optima(judged_on, allowances)),
+        curves=audits.curves(resamples, judged_scores, points) if points else (),
+        ladder=tuple(selections.optima(judged_on, allowances)),
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, judged_scores),
         samples=samples_of(resamples, judged, streamed),
@@ -183,7 +195,7 @@ def gain_curves(
     return audits.curves(resamples, judged_scores, points)
 
 
-def _recombined(
+def _reweigh(
     table: ValueTable, terms: Any, weights: Mapping[str, float] | None
 ) -> tuple[ValueTable, loss_terms.Terms | None]:
     """The table with losses under the new weights, if there are some, and its terms."""
@@ -245,7 +257,7 @@ def _provenance(
         deepval=__version__,
         table=resamples.table.digest,
         scores={item.name: ScoresUsed(item.digest, float(item.covered.mean())) for item in scores},
-        costs=charged(allowances, resamples.table),
+        costs=cost_figures(allowances, resamples.table),
         draws=DrawsUsed(draws.method, len(draws), draws.seed),
         units=resamples.unit_ids,
         calibration_units=None if calibrated_on is None else tuple(map(str, calibrated_on.unit_ids)),

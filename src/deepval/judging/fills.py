@@ -69,7 +69,7 @@ class _Fills(NamedTuple):
         return _Fills(*(column[draws] for column in self))
 
 
-def planned(
+def plan_sums(
     values: Float[np.ndarray, "input mode"],
     costs: Int[np.ndarray, "mode"],
     unit: Int[np.ndarray, "input"],
@@ -80,7 +80,8 @@ def planned(
 ) -> Sums:
     """Sums of quantities over the plan of greatest value in every draw; rows must be sorted by input id."""
     steps = _steps(values, costs, unit, quantities)
-    sums, fills = _filled(steps, counts, budgets)
+    sums, fills = _fill(steps, counts, budgets)
+    # No plan exceeds the fill by more than multiplier * slack, so a fill whose slack is worth nothing is the best plan.
     binding = fills.multiplier * fills.slack > fills.tolerance
     # Sums of costs up to 2**53 are exact in double precision; a budget below the dearest mode changes the hulls.
     solved = (budgets >= costs.max()) & ~binding & (float(counts.sum(axis=1).max()) * len(values) * costs.max() < 2**53)
@@ -93,7 +94,7 @@ def planned(
         at_once = max(1, AT_ONCE // len(search.left.cost))
         for first in range(0, len(open_), at_once):
             draws = open_[first : first + at_once]
-            more, solved[draws] = _changed(steps, fills.keep(draws), search, reach=reach)
+            more, solved[draws] = _change_sums(steps, fills.keep(draws), search, reach=reach)
             sums[draws] += np.where(solved[draws][:, None], more, 0.0)
         open_ = open_[~solved[open_]]
     return Sums(sums, solved)
@@ -105,6 +106,7 @@ def _steps(
     unit: Int[np.ndarray, "input"],
     quantities: Float[np.ndarray, "input mode quantity"],
 ) -> _Steps:
+    # Of modes that cost the same, only the most valuable can be in the best plan: levels are distinct costs.
     rows, distinct = np.arange(len(values)), np.unique(costs)
     alike = [np.flatnonzero(costs == cost) for cost in distinct]
     mode = np.stack([modes[values[:, modes].argmax(axis=1)] for modes in alike], axis=1)  # the first of the best
@@ -119,19 +121,21 @@ def _steps(
         which = np.flatnonzero(whole)
         parts.append((which, np.full_like(which, source), np.full_like(which, target), slopes[source, which]))
     row, source, target, slope = (np.concatenate(part) for part in zip(*parts, strict=True))
+    # Steepest first, as a greedy fill takes them. Where slopes are equal, the draws that bind are left to `knapsack`.
     order = np.lexsort((row, -slope))
     row, source, target, slope = row[order], source[order], target[order], slope[order]
     step_index = np.full((len(rows), len(distinct) - 1), len(row))
     for level in range(len(distinct) - 1):
         over = np.flatnonzero((source <= level) & (level < target))
         step_index[row[over], level] = over
+    # A level worth no more than a cheaper one is never needed: the cheaper one serves as well.
     useful = np.ones(values.shape, dtype=bool)
     useful[:, 1:] = values[:, 1:] > np.maximum.accumulate(values, axis=1)[:, :-1]
     length = (distinct[target] - distinct[source]).astype(np.float64)
     return _Steps(distinct, values, useful, quantities, unit, row, source, target, slope, length, step_index)
 
 
-def _filled(
+def _fill(
     steps: _Steps, counts: Float[np.ndarray, "draw unit"], budgets: Int[np.ndarray, "draw"]
 ) -> tuple[Float[np.ndarray, "draw quantity"], _Fills]:
     """Sums over the greedy fill of every draw, and the fill itself."""
@@ -145,6 +149,7 @@ def _filled(
     for column, weights in enumerate(columns.T):
         own = np.bincount(key, weights=weights, minlength=blocks * units).reshape(blocks, units)
         np.cumsum(own, axis=0, out=upto[1:, column])
+    # Costs are whole numbers, so these products are exact up to 2**53, and with them the block of the cut.
     reached = counts @ upto[:, 0].T
     block = np.count_nonzero(reached <= budgets[:, None], axis=1) - 1
     sums = np.einsum("du,dcu->dc", counts, upto[block])
@@ -159,6 +164,7 @@ def _filled(
     at = np.minimum(cut, number - 1)
     length, before = steps.length[at], spent[draws, np.minimum(within, BLOCK - 1)]
     before = before - np.where(whole, 0.0, weight[draws, np.minimum(within, BLOCK - 1)] * length)
+    # A draw repeats inputs: of the copies of the step at the cut, as many are taken as the rest pays for.
     copies = np.where(whole, 0.0, np.floor_divide(budgets - before, length))
     taken = np.where(np.arange(BLOCK) < within[:, None], weight, 0.0)
     sums += np.einsum("dr,drc->dc", taken, columns.take(rows, axis=0, mode="clip"))
@@ -166,7 +172,7 @@ def _filled(
     left = budgets - before - copies * length
     odd = budgets % np.gcd.reduce(steps.costs)  # every plan leaves this unspent
     multiplier = np.where(whole, 0.0, steps.slope[at])
-    tolerance = SOLVE_TOLERANCE * (sums[:, 1] + multiplier * left)
+    tolerance = SOLVE_TOLERANCE * (sums[:, 1] + multiplier * left)  # relative to the bound, as in `knapsack`
     return sums[:, 2:], _Fills(counts, cut, copies, multiplier, left - odd, tolerance)
 
 
@@ -211,7 +217,7 @@ class _Search(NamedTuple):
         return cls(pairs, most, _Half.of(lengths[:middle], most), _Half.of(lengths[middle:], most))
 
 
-class _Ranked(NamedTuple):
+class _LeastChanges(NamedTuple):
     """The changes from one level to another of least loss, in every draw: their inputs and losses.
 
     Attributes:
@@ -229,16 +235,17 @@ class _Ranked(NamedTuple):
     alone: Bool[np.ndarray, "draw number"]
 
 
-def _ranked(
+def _least_changes(
     loss: Float[np.ndarray, "draw entry"],
     number: Float[np.ndarray, "draw entry"],
     *,
     least: Float[np.ndarray, "draw"],
     tolerance: Float[np.ndarray, "draw"],
     most: int,
-) -> _Ranked:
+) -> _LeastChanges:
     """The changes of least loss, each input as often as it occurs; inputs outside the window lose at least `least`."""
     draws = np.arange(len(loss))[:, None]
+    # Every entry of finite loss occurs at least once, so `most` + 1 entries hold that many changes.
     entry = np.argpartition(loss, min(most, loss.shape[1] - 1), axis=1)[:, : most + 1]
     entry = entry[draws, np.argsort(loss[draws, entry], axis=1, kind="stable")]
     # The n-th change belongs to the first entry up to which there are n copies.
@@ -247,6 +254,7 @@ def _ranked(
     there = at < entry.shape[1]
     entry = entry[draws, np.minimum(at, entry.shape[1] - 1)]
     lost = np.where(there, loss[draws, entry], np.inf)
+    # Below `least` no input outside the window can come before; from there on only the bound is known.
     certain = lost < least[:, None]
     lost = np.where(certain, lost, least[:, None])
     total = np.zeros((len(loss), most + 2))
@@ -254,7 +262,7 @@ def _ranked(
     sure = np.column_stack([draws >= 0, np.logical_and.accumulate(certain[:, :most], axis=1)])
     # Copies of one input are the same change, so equal losses among them leave the plan unique.
     other = (lost[:, 1:] > lost[:, :-1] + tolerance[:, None]) | (entry[:, 1:] == entry[:, :-1])
-    return _Ranked(entry, lost, total, sure, np.column_stack([draws >= 0, other]))
+    return _LeastChanges(entry, lost, total, sure, np.column_stack([draws >= 0, other]))
 
 
 def _least(
@@ -269,6 +277,7 @@ def _least(
     middle, rising = left.numbers.shape[1], right.cost[right.order]
     lost = left.lost(totals[:middle], len(draws))
     rest = right.lost(totals[middle:], len(draws))[:, right.order] - fills.multiplier[:, None] * rising
+    # By rising cost, so that the best partner within any room is a running minimum.
     reached = np.minimum.accumulate(rest, axis=1)
 
     def met(draw: Int[np.ndarray, "state"], index: Int[np.ndarray, "state"]) -> Float[np.ndarray, "state"]:
@@ -295,7 +304,7 @@ def _least(
     return best, second, np.column_stack([left.numbers[index[which]], right.numbers[right.order[partner]]])
 
 
-def _changed(
+def _change_sums(
     steps: _Steps, fills: _Fills, search: _Search, *, reach: int
 ) -> tuple[Float[np.ndarray, "draw quantity"], Bool[np.ndarray, "draw"]]:
     """The sums that the best changes of greedy fills add, and whether these changes are proven to be the only best."""
@@ -313,6 +322,7 @@ def _changed(
     number_of = np.column_stack([fills.counts[:, steps.unit[rows]], fills.copies])
     number_of[draws, np.searchsorted(rows, split)] -= fills.copies
     entry = np.column_stack([np.broadcast_to(rows, (len(draws), len(rows))), split])
+    # The fill has the largest reduced value v - multiplier * c of every input; a change loses the difference.
     reduced = steps.values[entry] - fills.multiplier[:, None, None] * steps.costs
     loss = np.maximum(reduced.max(axis=2, keepdims=True) - reduced, 0.0)
     loss = np.where(steps.useful[entry] & (number_of > 0)[:, :, None], loss, np.inf)
@@ -321,10 +331,11 @@ def _changed(
         cost = steps.costs[high] - steps.costs[low]
         for source, target, edge in ((low, high, below), (high, low, above)):
             own = np.where(level == source, loss[:, :, target], np.inf)
-            ways.append(_ranked(own, number_of, least=edge * cost, tolerance=fills.tolerance, most=most))
+            ways.append(_least_changes(own, number_of, least=edge * cost, tolerance=fills.tolerance, most=most))
     up, down = ways[::2], ways[1::2]
     totals = [np.column_stack([d.total[:, most:0:-1], u.total[:, : most + 1]]) for u, d in zip(up, down, strict=True)]
     best, second, numbers = _least(fills, search, totals)
+    # Without changes the deficit is what the slack is worth; a change must be better by more than rounding.
     greedy = fills.multiplier * fills.slack - fills.tolerance
     unchanged = greedy <= best
     best, numbers = np.minimum(best, greedy), np.where(unchanged[:, None], 0, numbers)

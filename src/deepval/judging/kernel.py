@@ -58,7 +58,8 @@ def top_sums(
     for first in range(0, len(score), WALK_ELEMENTS):
         part = slice(first, first + WALK_ELEMENTS)
         block[part] = sieve.add(score[part], [quantity[part] for quantity in quantities], unit[part])
-    sifted = sieve.sifted(counts, slots)
+    # All other blocks are in `sifted.sums`, and `left` is what they leave: both parts add up to the sum over all rows.
+    sifted = sieve.sift(counts, slots)
     rows = np.flatnonzero(sifted.partial[block])
     partial = [quantity[rows] for quantity in quantities]
     return sifted.sums + sorted_sums(score[rows], partial, unit[rows], counts=counts, slots=sifted.left)
@@ -77,6 +78,7 @@ def sorted_sums(
     sums = np.zeros((slots.shape[1], len(quantities), len(slots))).transpose(2, 0, 1)  # contiguous over draws
     if not len(score):
         return sums
+    # Any order within a tie group will do: blocks do not split groups, and a group that is cut counts in proportion.
     order = np.argsort(-score) if order is None else order
     blocks = _blocks(score, quantities, unit, order, units=counts.shape[1], budgets=slots.shape[1])
     # A piece of draws must fit both limits: the product with the blocks and the copies of its counts.
@@ -206,13 +208,14 @@ class Sieve:
         """The block of each score."""
         return _edges_above(score, self.edges)
 
-    def sifted(self, counts: Float[np.ndarray, "draw unit"], slots: Num[np.ndarray, "draw budget"]) -> Sifted:
+    def sift(self, counts: Float[np.ndarray, "draw unit"], slots: Num[np.ndarray, "draw budget"]) -> Sifted:
         """The blocks whose rows are still needed, the slots left for them, and the sums over all other blocks."""
+        # A draw repeats whole units, so one product of its counts with sums by unit gives the sums of every block.
         weight, *sums = ((counts @ table.T)[:, None] for table in self.tables)
         # A draw takes the slots that the blocks above leave, between nothing and the whole block.
         taken = np.clip(slots[:, :, None] - (np.cumsum(weight, axis=2) - weight), 0.0, weight)
         partial = ((taken > 0) & (taken < weight)).any(axis=(0, 1)) & ~self.single
-        taken[:, :, partial] = 0.0
+        taken[:, :, partial] = 0.0  # the rows of these blocks are sorted later
         share = np.divide(taken, weight, out=np.zeros_like(taken), where=weight > 0)
         others = np.stack([(share * own).sum(axis=2) for own in sums], axis=2)
         return Sifted(partial, slots - taken.sum(axis=2), others, taken[0])
@@ -236,7 +239,7 @@ def _edges(
     if not len(sample):
         return np.zeros(0), np.ones(1, dtype=bool)
     picks = np.sort(sample)[np.linspace(0, len(sample) - 1, quantiles + 2)[1:-1].astype(int)]
-    heavy = picks[1:][picks[1:] == picks[:-1]]
+    heavy = picks[1:][picks[1:] == picks[:-1]]  # equal quantiles: one score fills all between them
     edges = np.unique(np.concatenate([picks, np.nextafter(heavy, np.inf)]))[::-1]
     single = _single(edges)
     key = _edges_above(sample, edges) * np.int64(counts.shape[1]) + unit
@@ -244,6 +247,7 @@ def _edges(
     reached = _abreast(len(counts), len(single) + 1, np.float64)
     reached[:, 0] = 0.0
     np.cumsum(counts @ number.T, axis=1, out=reached[:, 1 : len(single) + 1])
+    # The sample has one row in `step`, so that its slots run out near the same score.
     cut = np.minimum(_cut_block(reached, np.ceil(slots / step)), len(edges))
     hit = np.bincount(cut.ravel(), minlength=len(single)) > 0
     near = hit | np.append(hit[1:], False) | np.append(False, hit[:-1])  # the sample may be off by one block
@@ -333,7 +337,6 @@ def _blocks(
     np.cumsum(own, axis=0, out=upto[1:])
     # Blocks of equal scores are taken in proportion, without their rows, and so do not set the width.
     offset = np.arange(int(np.max(length[~equal], initial=1)))
-
     row = np.minimum(first[:, None] + offset, rows - 1)
     unit = np.where(offset < length[:, None], unit.take(row), units)
     return _Blocks(
@@ -395,10 +398,12 @@ def _block_sums(
 ) -> Float[np.ndarray, "draw budget quantity"]:
     """Sums over the rows of whole blocks, and over the rows of the block in which the slots run out."""
     (draws, budgets), units = slots.shape, drawn.counts.shape[1]
-    reached = _reached(drawn.single, blocks.upto[:, 0])
+    # Numbers of rows are whole and small enough for the type, so the block of each cut is found without rounding.
+    reached = _rows_before(drawn.single, blocks.upto[:, 0])
     at = _cut_block(reached, slots)
     left = slots - reached.take(at + np.arange(draws)[:, None] * reached.shape[1])
     sums = np.empty((draws, budgets, blocks.quantities.shape[1]))
+    # All blocks before the cut at once: their sums by unit up to there, weighted by the counts of the draw.
     for part in _pieces(draws, units * budgets):
         np.einsum("du,dbqu->dbq", drawn.counts[part], blocks.upto[:, 1:].take(at[part], axis=0), out=sums[part])
     kind = np.append(blocks.kind, -1).take(at)
@@ -410,9 +415,8 @@ def _block_sums(
     for which, way in WAYS.items():
         cuts_of_kind = np.flatnonzero(kind == which)
         for part in _pieces(len(cuts_of_kind), units if which == _Kind.EQUAL else blocks.unit.shape[1]):
-            cut = (
-                cuts_of_kind[part] if len(cuts_of_kind) < len(by_cut) else part
-            )  # a slice is faster if all are of one kind
+            # A slice is faster if all are of one kind.
+            cut = cuts_of_kind[part] if len(cuts_of_kind) < len(by_cut) else part
             by_cut[cut] += way(blocks, _Cuts(*(column[cut] for column in cuts)), drawn)
     return sums
 
@@ -423,7 +427,7 @@ def _pieces(rows: int, width: int, *, most: int = CUT_ELEMENTS) -> Iterator[slic
     return (slice(first, first + step) for first in range(0, rows, step))
 
 
-def _reached(
+def _rows_before(
     counts: Float[np.ndarray, "draw unit"], number: Float[np.ndarray, "bound unit"]
 ) -> Float[np.ndarray, "draw padded_bound"]:
     """Number of rows before each bound in each draw, from the number of rows of each unit.
@@ -454,6 +458,7 @@ def _in_turn(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "
     np.cumsum(weight, out=filled[1:])
     before, after = filled[:-1].reshape(weight.shape), filled[1:].reshape(weight.shape)
     most = before[:, :1] + cuts.slots.astype(weight.dtype)[:, None]
+    # Copies of a row count up to the last slot and not after it; integers make this exact.
     taken = (np.minimum(after, most) - np.minimum(before, most)).astype(np.float64)
     return np.einsum("cr,cqr->cq", taken, blocks.quantities.take(cuts.at, axis=0))
 
@@ -461,7 +466,7 @@ def _in_turn(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "
 def _with_ties(blocks: _Blocks, cuts: _Cuts, drawn: _Drawn) -> Float[np.ndarray, "cut quantity"]:
     """Sums in blocks with tie groups: the group in which the slots run out is taken in proportion."""
     first, weight = blocks.bounds[cuts.at], _weights(blocks, cuts, drawn.padded)
-    last = np.argmax(np.cumsum(weight, axis=1) >= cuts.slots[:, None], axis=1)
+    last = np.argmax(np.cumsum(weight, axis=1) >= cuts.slots[:, None], axis=1)  # the row that fills the last slot
     # Rows past the end of a block have weight 0, so their scores do not matter.
     score = blocks.score.take(first[:, None] + np.arange(weight.shape[1]), mode="clip")
     value = blocks.score[first + last][:, None]

@@ -42,10 +42,11 @@ def steps(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "input
     while len(rows):
         ahead = costs[rows] - costs[rows, at[rows]][:, None]
         gain = values[rows] - values[rows, at[rows]][:, None]
+        # The steepest step to a dearer mode is the next edge of the concave hull: no mode lies above it.
         slope = np.divide(gain, ahead, out=np.full(gain.shape, -np.inf), where=(ahead > 0) & (gain > 0))
         steepest = slope.max(axis=1)
         target = np.where(slope == steepest[:, None], ahead, -1).argmax(axis=1)
-        moves = steepest > 0
+        moves = steepest > 0  # an input without a step up has reached the end of its hull
         # Slopes fall along a hull; the minimum prevents that rounding lets one rise above the step before.
         rows, target, steepest = rows[moves], target[moves], np.minimum(steepest[moves], last[rows[moves]])
         last[rows] = steepest
@@ -119,6 +120,7 @@ def check(plan: Plan, values: Float[np.ndarray, "input mode"], costs: Costs) -> 
             f"a plan must give each of {len(values)} inputs a mode from 0 to {values.shape[1] - 1}, this one has other "
             "inputs or modes; check it against the values it was solved for"
         )
+    # Everything that the plan states is computed again from the values and costs, not taken from the plan.
     value = float(values[np.arange(len(values)), plan.modes].sum(dtype=np.float64))
     spent = int(np.broadcast_to(costs, values.shape)[np.arange(len(values)), plan.modes].sum())
     if spent != plan.spent:
@@ -137,6 +139,7 @@ def check(plan: Plan, values: Float[np.ndarray, "input mode"], costs: Costs) -> 
     if not abs(plan.bound - bound) <= tolerance:
         wrong = "overstated" if plan.bound > bound else "understated"
         raise InputError(f"the plan's bound is {wrong}: {plan.bound!r} instead of {bound!r}; solve again")
+    # Any plan leaves the unspendable part of the budget, which the bound counts at the multiplier.
     gap = bound - value - plan.multiplier * unspendable(costs, plan.budget)
     if gap <= tolerance:
         return Verification(gap=0.0, core=0, optimal=True)

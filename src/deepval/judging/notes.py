@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.judging.budgets import Allowance
+from deepval.judging.allowances import Allowance
 from deepval.tables.costs import Costs
 from deepval.tables.scans import ScannedScores, ScannedTable
 from deepval.tables.scores import Scores
@@ -107,21 +107,12 @@ class Subject:
             "minus their full losses": 0.0 - self.full,
             "their cheap losses": self.cheap,
         }
-        answers = [Answer.of(words, np.arange(len(value)), column) for words, column in plain.items()]
+        answers = [Answer.of(words, np.arange(len(value)), column, len(value)) for words, column in plain.items()]
         if self.following is None:
             return answers
         rows = np.flatnonzero(self.following >= 0)
-        return [*answers, Answer.of("the decision values of the next inputs", rows, value[self.following[rows]])]
-
-    @cached_property
-    def answer_ranks(self) -> list[Float[np.ndarray, "input"]]:
-        """The ranks of each answer."""
-        return [answer.ranks(len(self.cheap)) for answer in self.answers]
-
-    @cached_property
-    def places(self) -> Float[np.ndarray, "input"]:
-        """Places from the lowest on, less their mean."""
-        return np.arange(len(self.cheap)) - (len(self.cheap) - 1) / 2
+        following = value[self.following[rows]]
+        return [*answers, Answer.of("the decision values of the next inputs", rows, following, len(value))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,29 +123,27 @@ class Answer:
         words: What it is called.
         rows: The inputs.
         values: The quantity of each.
+        ranks: Centred ranks, equal for equal values, of all inputs; 0, the mean, where there is no answer.
     """
 
     words: str
     rows: Int[np.ndarray, "row"]
     values: Float[np.ndarray, "row"]
+    ranks: Float[np.ndarray, "input"]
 
     @classmethod
-    def of(cls, words: str, rows: Int[np.ndarray, "row"], values: Float[np.ndarray, "row"]) -> "Answer":
-        """The answer without its smallest values other than zero."""
+    def of(cls, words: str, rows: Int[np.ndarray, "row"], values: Float[np.ndarray, "row"], inputs: int) -> "Answer":
+        """The answer to some of so many inputs, without its smallest values other than zero."""
         size = np.abs(values)
         some = size[size > 0]
         least = np.partition(some, int(SMALLEST * len(some)))[int(SMALLEST * len(some))] if len(some) else 0.0
         chosen = (size == 0) | (size >= least)
-        return cls(words, rows[chosen], values[chosen])
-
-    def ranks(self, inputs: int) -> Float[np.ndarray, "input"]:
-        """Centred ranks, equal for equal values, of so many inputs; 0, the mean, where there is no answer."""
         ranks = np.zeros(inputs)
-        ranks[self.rows] = _centred_ranks(self.values)
-        return ranks
+        ranks[rows[chosen]] = _centred_ranks(values[chosen])
+        return cls(words, rows[chosen], values[chosen], ranks)
 
 
-def checked_in_memory(
+def notes_in_memory(
     table: ValueTable,
     scores: Sequence[Scores],
     allowances: Sequence[Allowance],
@@ -175,7 +164,7 @@ def checked_in_memory(
         cheap=table.losses[rows, 0],
         full=table.losses[rows, -1],
         following=next_rows(unit, order) if complete else None,
-        scores=[_ranked(item, table, rows) for item in scores],
+        scores=[_rank(item, table, rows) for item in scores],
         timed=Timed.of(streamed) if streamed else timed,
         table=table,
         per_unit=per_unit,
@@ -183,7 +172,7 @@ def checked_in_memory(
     return notes_on_mistakes(subject)
 
 
-def checked_on_disk(table: ScannedTable, scores: Sequence[ScannedScores], allowances: Sequence[Allowance]) -> list[str]:
+def notes_on_disk(table: ScannedTable, scores: Sequence[ScannedScores], allowances: Sequence[Allowance]) -> list[str]:
     """Notes on likely mistakes in a table that stays in its files: of its sample, which has no neighbours in time."""
     step = max(1, math.ceil(len(table.sample) / LOOKED_AT))
     (cheap, full), ranked = (column[::step] for column in table.sample_losses), []
@@ -200,7 +189,7 @@ def notes_on_mistakes(subject: Subject) -> list[str]:
     return [note for check in CHECKS for note in check(subject)]
 
 
-def _ranked(scores: Scores, table: ValueTable, rows: Any) -> Ranked:
+def _rank(scores: Scores, table: ValueTable, rows: Any) -> Ranked:
     values = scores.values[rows] if scores.values.ndim == 1 else scores.values[rows, -1]
     missing = 1 - float(scores.covered.mean())
     fitted = () if scores.fit is None else tuple(table.unit_ids[np.unique(table.unit[scores.fit.inside])].tolist())
@@ -252,23 +241,21 @@ def _leaked_answers(subject: Subject) -> Iterator[str]:
     for item in subject.scores:
         if item.kind == "diagnostic" or len(item.values) < LEAST:
             continue
-        agreed = {answer.words: _agreement_with(answer, item) for answer in _near(subject, item)}
+        rows = np.argsort(item.values) if item.rows is None else item.rows
+        places = np.arange(len(rows)) - (len(rows) - 1) / 2
+        agreed = {}
+        for answer in subject.answers:
+            # A glance first, because most scores agree with no answer. Places among all inputs are spread wider than
+            # ranks among some, so that no answer to some is missed.
+            least = 0.9 * AGREEMENT * _product(answer.ranks, answer.ranks)
+            if item.covered is not None or _product(answer.ranks[rows], places) >= least > 0:
+                agreed[answer.words] = _agreement_with(answer, item)
         words = max(agreed, key=lambda name: agreed[name], default="")
         if words and agreed[words] > 0:
             yield (
                 f"{item.name} orders inputs nearly as {words} do (rank agreement {agreed[words]:.3g}), which nothing "
                 "can before escalation: check that no loss went into the scores, and that each is of the right input."
             )
-
-
-def _near(subject: Subject, item: Ranked) -> Iterator[Answer]:
-    """Answers that a score may agree with, at a glance: most scores agree with none."""
-    rows = np.argsort(item.values) if item.rows is None else item.rows
-    for answer, ranks in zip(subject.answers, subject.answer_ranks, strict=True):
-        # Places among all inputs are spread wider than ranks among some, so that no answer to some is missed.
-        near = _product(ranks[rows], subject.places) >= 0.9 * AGREEMENT * _product(ranks, ranks) > 0
-        if near or item.covered is not None:
-            yield answer
 
 
 def _agreement_with(answer: Answer, item: Ranked) -> float:
@@ -284,7 +271,7 @@ def _agreement_with(answer: Answer, item: Ranked) -> float:
     return min(overall, within) if min(overall, within) >= AGREEMENT else 0.0
 
 
-def _duplicated(subject: Subject) -> Iterator[str]:
+def _duplicates(subject: Subject) -> Iterator[str]:
     """Units, or else inputs, whose losses are exactly those of others."""
     if subject.table is None or subject.per_unit is None:
         return
@@ -385,7 +372,7 @@ def _rows_by_value(column: Float[np.ndarray, "input"]) -> Int[np.ndarray, "row"]
     return np.concatenate(rows)[: 4 * LOOKED_AT]
 
 
-def _fitted_on(subject: Subject) -> Iterator[str]:
+def _fit_overlap(subject: Subject) -> Iterator[str]:
     """Allocators that are judged on units that they were fitted on."""
     for item in subject.scores:
         if item.fitted:
@@ -481,8 +468,8 @@ def _without_score(subject: Subject) -> Iterator[str]:
 
 CHECKS: tuple[Callable[[Subject], Iterator[str]], ...] = (
     _leaked_answers,
-    _duplicated,
-    _fitted_on,
+    _duplicates,
+    _fit_overlap,
     _costs_off,
     _time_off,
     _without_score,

@@ -17,17 +17,16 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError, InputWarning
-from deepval.judging import audits
-from deepval.judging.budgets import LEVELS, Allowance, MissingCosts, allowance, budget_list, charged, charging
+from deepval.judging import audits, deployment
+from deepval.judging.allowances import LEVELS, Allowance, MissingCosts, allowance, budget_list, charging, cost_figures
+from deepval.judging.audits import gaps
 from deepval.judging.comparison import samples_of
 from deepval.judging.draws import Concentration, concentration, make_draws
-from deepval.judging.gaps import gaps
 from deepval.judging.kernel import Sieve
-from deepval.judging.notes import checked_on_disk
-from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, Sample, drawn_totals, resample_counts
+from deepval.judging.notes import notes_on_disk
+from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, Sample, resample_counts, resample_totals
 from deepval.judging.rows import judge, with_simultaneous, with_words
 from deepval.judging.sieve import QUANTILES, WIDEST, SiftedScores, Sifting
-from deepval.judging.thresholds import thresholds
 from deepval.progress import Watch
 from deepval.results import DrawsUsed, OracleAt, Provenance, Result, ScoresUsed, Setting, Unit, known
 from deepval.tables.chunks import CHUNK, OnDisk
@@ -49,7 +48,7 @@ class ScannedResamples(Resampling):
 
     oracle: Sifting
 
-    def ranked(self, scores: Allocator, slots: Slots) -> list[Sample]:
+    def ranking(self, scores: Allocator, slots: Slots) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
         assert isinstance(scores, SiftedScores)
         sums, taken = scores.values.sums(self.counts, slots), np.minimum(slots, self.inputs[:, None])
@@ -273,6 +272,7 @@ def evaluate_on_disk(
     missing: Missing,
     missing_costs: MissingCosts,
     simultaneous_intervals: bool,
+    thresholds: bool,
     watch: Watch,
 ) -> Result:
     """Judge allocators on a table that stays in its files; arguments are those of `evaluate`."""
@@ -287,11 +287,12 @@ def evaluate_on_disk(
     counts = resample_counts(drawn, len(table.unit_ids), leave_out_up_to=LEAVE_OUT_UP_TO)
     inputs = counts @ table.sizes
     scan = Scan(table, score_files, watch)
+    # Cuts of later figures are named before the first reading, so that it stores their rows.
     best = [*(a.slots(inputs) for a in allowances), *(quota(inputs, alpha) for alpha in LEVELS)]
     ranked = [np.column_stack([_slots(a, item.name, inputs) for a in allowances]) for item in score_files]
     scan.read(counts, np.column_stack([*best, _half_way(table.sample, table.step, best[0])]), ranked)
     ids, facts, rankings = tuple(map(str, table.unit_ids)), scan.facts, scan.rankings
-    totals = drawn_totals(ids, scan.per_unit, drawn, counts)
+    totals = resample_totals(ids, scan.per_unit, drawn, counts)
     resamples = ScannedResamples(**totals, modes=table.modes, watch=watch, oracle=scan.oracle)
     judged = with_words(judge(resamples, rankings, allowances), resamples, rankings, allowances)
     if simultaneous_intervals:
@@ -308,7 +309,7 @@ def evaluate_on_disk(
             gain=facts.gain,
             harm_ratio=_share(facts.every_harm, facts.every_benefit),
         ),
-        *checked_on_disk(table, score_files, allowances),
+        *notes_on_disk(table, score_files, allowances),
     ]
     for note in notes:
         warnings.warn(InputWarning(note), stacklevel=3)
@@ -318,7 +319,7 @@ def evaluate_on_disk(
             deepval=__version__,
             table=table.digest,
             scores={item.name: ScoresUsed(item.digest, item.covered) for item in score_files},
-            costs=charged(allowances),
+            costs=cost_figures(allowances),
             draws=DrawsUsed(drawn.method, len(drawn), drawn.seed),
             units=ids,
             calibration_units=None,
@@ -328,7 +329,7 @@ def evaluate_on_disk(
         half_widths=audits.half_widths(rows, allowances),
         rows=rows,
         gaps=gaps(resamples, rankings, allowances, judged=judged, caps={}),
-        thresholds=thresholds(resamples, rankings, allowances),
+        thresholds=deployment.thresholds(resamples, rankings, allowances) if thresholds else (),
         units=_units(resamples, rankings, allowances),
         warnings=tuple(notes),
         samples=samples_of(resamples, judged),
@@ -391,7 +392,7 @@ def _over_inputs(scan: Scan, facts: Facts) -> Concentration:
     """How evenly the possible gain is spread over inputs; the Gini coefficient is not computed."""
     if facts.top_row is None or not facts.benefit > 0:
         return Concentration(None, math.nan, math.nan, math.nan)
-    effective = (facts.benefit / facts.scale) ** 2 / facts.squares
+    effective = (facts.benefit / facts.scale) ** 2 / facts.squares  # 1 / sum of squared shares of the total
     top = scan.table.parts.id_at(facts.top_row)
     half, share = _half(scan.oracle, facts.benefit)
     return Concentration(top, facts.top / facts.benefit, effective, math.nan, half, share)
@@ -399,6 +400,7 @@ def _over_inputs(scan: Scan, facts: Facts) -> Concentration:
 
 def _half(oracle: Sifting, total: float) -> tuple[int, float]:
     """Smallest number of inputs that together have half of the total, and their share of it."""
+    # Blocks descend, so running sums over them find the block in which half of the total is reached.
     numbers, sums = oracle.sieve.tables.sum(axis=2)
     target = total / 2 * (1 - 1e-12)  # rounding of the sums must not cost one more input
     block = min(int(np.searchsorted(np.cumsum(sums), target)), int(np.flatnonzero(numbers)[-1]))

@@ -21,17 +21,17 @@ from deepval.judging.comparison import (
     Contender,
     Statistic,
     basis,
-    checked,
+    check_statistic,
     contenders,
     oracle_of,
-    oriented,
+    orient,
     part,
     reasons,
 )
 from deepval.judging.draws import Draws, Interval
 from deepval.judging.resamples import Difference
-from deepval.judging.rows import Judged, paired_rows
-from deepval.judging.streams import Streamed
+from deepval.judging.rows import Judged, paired_differences
+from deepval.judging.stream_rows import Streamed
 from deepval.results import LO_HI, BudgetKey, BudgetRecord, Estimate, Reason, Result, joined, known
 from deepval.tables.scores import REFERENCES
 
@@ -84,10 +84,10 @@ class Pooled(BudgetRecord):
 
 def pool(cells: Mapping[str, Result]) -> tuple[Pooled, ...]:
     """Equal-weight means over cells of every allocator and budget that all of them judge."""
-    return pool_held({name: basis(item) for name, item in checks.by_cell(cells, Result, "Cells to pool").items()})
+    return pool_bases({name: basis(item) for name, item in checks.by_cell(cells, Result, "Cells to pool").items()})
 
 
-def pool_held(bases: Mapping[str, Basis]) -> tuple[Pooled, ...]:
+def pool_bases(bases: Mapping[str, Basis]) -> tuple[Pooled, ...]:
     """`pool` for the bases of results."""
     draws, cells = shared_draws(bases), list(bases.values())
     rows_of_cells = [{(item.row.allocator, item.row.budget): item for item in cell.judged} for cell in cells]
@@ -100,7 +100,7 @@ def pool_held(bases: Mapping[str, Basis]) -> tuple[Pooled, ...]:
     pooled: dict[tuple[str, BudgetKey], Pooled] = {}
     for begin in range(0, len(able), AT_ONCE):
         part = able[begin : begin + AT_ONCE]
-        pooled |= zip(part, _pooled(part, [shared[key] for key in part], cells, draws), strict=True)
+        pooled |= zip(part, _pool(part, [shared[key] for key in part], cells, draws), strict=True)
     return tuple(pooled.get(key) or _infeasible(key, members, draws) for key, members in shared.items())
 
 
@@ -114,21 +114,21 @@ def _opening(key: tuple[str, BudgetKey], members: Sequence[Judged]) -> dict[str,
     return {"allocator": name} | budget.fields | {"cells": len(members)} | yardsticks(members)
 
 
-def _pooled(
+def _pool(
     keys: Sequence[tuple[str, BudgetKey]], rows: Sequence[Sequence[Judged]], cells: Sequence[Basis], draws: Draws
 ) -> Iterator[Pooled]:
     """Rows of allocators under their budgets, all of which can pay in every cell."""
     by_cell = list(zip(zip(*rows, strict=True), cells, strict=True))
-    paired = [paired_rows(members) for members, _ in by_cell]
+    paired = [paired_differences(members) for members, _ in by_cell]
     prize = [np.stack([member.prize for member in members]) for members, _ in by_cell]
     each_ndg = [c.totals.ndg(gain_rows(members), p) for (members, c), p in zip(by_cell, prize, strict=True)]
-    selected = np.all([c.totals.prized(p) & (p[:, :1] > 0) for p, c in zip(prize, cells, strict=True)], axis=0)
-    mean, ndg = _mean_drawn(paired, cells), _mean_drawn(each_ndg, cells)
+    selected = np.all([c.totals.large_prizes(p) & (p[:, :1] > 0) for p, c in zip(prize, cells, strict=True)], axis=0)
+    mean, ndg = _mean_by_draw(paired, cells), _mean_by_draw(each_ndg, cells)
     against = draws.intervals(mean, ~np.isnan(mean) & can_resample(cells))
     of_ndg = draws.intervals(ndg, selected & can_resample(cells))
     dropped, undefined = np.count_nonzero(~selected, axis=1).tolist(), np.count_nonzero(np.isnan(mean), axis=1).tolist()
     for i, (key, members) in enumerate(zip(keys, rows, strict=True)):
-        bounds = against[i].snapped()
+        bounds = against[i].snap()
         yield Pooled(
             **_opening(key, members),
             versus_random=bounds.estimate(float(np.mean([p[i, 0] for p in paired]))),
@@ -141,7 +141,7 @@ def _pooled(
         )
 
 
-def _mean_drawn(
+def _mean_by_draw(
     by_cell: Sequence[Float[np.ndarray, "row resample"]], cells: Sequence[Basis]
 ) -> Float[np.ndarray, "row draw"]:
     """Mean over cells of every row, draw by draw."""
@@ -153,12 +153,12 @@ def gain_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
     return np.stack([item.sample.gain for item in judged if item.sample is not None])
 
 
-def mean_paired(members: Sequence[Judged], cells: Sequence[Basis]) -> Float[np.ndarray, "draw"]:
+def mean_difference(members: Sequence[Judged], cells: Sequence[Basis]) -> Float[np.ndarray, "draw"]:
     """Mean over cells of one allocator's paired difference with random, draw by draw."""
     return np.mean([m.paired[c.totals.drawn] for m, c in zip(members, cells, strict=True)], axis=0)
 
 
-def mean_gained(
+def mean_gain_ahead(
     rows: Sequence[Sequence[Judged]], origin: Sequence[Judged], cells: Sequence[Basis]
 ) -> Float[np.ndarray, "row draw"]:
     """Mean over cells of the allocators' gains minus that of `origin`, as shares of all-cheap losses, draw by draw."""
@@ -169,8 +169,8 @@ def mean_gained(
         shares = []
         for members, start, cell in by_cell:
             gains = gain_rows(members)
-            shares.append(cell.totals.paired(gains, np.broadcast_to(start, gains.shape)).share)
-        blocks.append(_mean_drawn(shares, cells))
+            shares.append(cell.totals.paired_difference(gains, np.broadcast_to(start, gains.shape)).share)
+        blocks.append(_mean_by_draw(shares, cells))
     return np.concatenate(blocks)
 
 
@@ -187,7 +187,7 @@ def can_resample(cells: Sequence[Basis]) -> bool:
 
 def versus_random_bounds(paired: Float[np.ndarray, "draw"], cells: Sequence[Basis]) -> Interval:
     """The interval of a mean difference over its draws, every draw kept."""
-    return cells[0].totals.draws.interval(paired, ~np.isnan(paired) & can_resample(cells)).snapped()
+    return cells[0].totals.draws.interval(paired, ~np.isnan(paired) & can_resample(cells)).snap()
 
 
 def shared_draws(bases: Mapping[str, Basis]) -> Draws:
@@ -292,7 +292,7 @@ class Pair:
         """Their difference in every resample."""
         assert self.one.sample
         assert self.other.sample
-        return self.held.totals.paired(part(self.one.sample, of), part(self.other.sample, of))
+        return self.held.totals.paired_difference(part(self.one.sample, of), part(self.other.sample, of))
 
     def ndg(self) -> Float[np.ndarray, "sample"]:
         """The difference of their nDG in the sample and every draw; NaN where they divide by different oracles."""
@@ -301,10 +301,10 @@ class Pair:
         gained = self.difference("gain").loss if alike else np.full(len(ours.prize), np.nan)
         return totals.ndg(gained, ours.prize)[: totals.drawn.stop]
 
-    def prized(self) -> Bool[np.ndarray, "draw"]:
+    def large_prizes(self) -> Bool[np.ndarray, "draw"]:
         """Draws whose prize is not too small to divide by."""
         prize = self.one.prize
-        return self.held.totals.prized(prize) & bool(prize[0] > 0)
+        return self.held.totals.large_prizes(prize) & bool(prize[0] > 0)
 
 
 def compare_over(
@@ -319,7 +319,7 @@ def compare_over(
         baseline: What it is compared with, likewise.
         of: What is compared: gain, or its parts benefit and harm.
     """
-    return compared_over(together(cells), candidate, baseline, of=of)
+    return compare_bases(together(cells), candidate, baseline, of=of)
 
 
 def together(cells: Mapping[str, Result]) -> dict[str, Basis]:
@@ -329,11 +329,11 @@ def together(cells: Mapping[str, Result]) -> dict[str, Basis]:
     return bases
 
 
-def compared_over(
+def compare_bases(
     bases: Mapping[str, Basis], candidate: str, baseline: str, *, of: Statistic = "gain"
 ) -> tuple[PooledComparison, ...]:
     """`compare_over` for the bases of the results, which `together` returns."""
-    checked(of)
+    check_statistic(of)
     draws = next(iter(bases.values())).totals.draws
     ours = {name: contenders(item, candidate) for name, item in bases.items()}
     theirs = {name: contenders(item, baseline) for name, item in bases.items()}
@@ -374,20 +374,20 @@ def over_pairs(
     differences = [pair.difference(of) for pair in pairs]
     mean = mean_over_cells([item.share[: drawn.stop] for item in differences])
     defined = ~np.isnan(mean[drawn]) & resampled
-    bounds = draws.interval(mean[drawn], defined).snapped()
+    bounds = draws.interval(mean[drawn], defined).snap()
     alone = [
-        oriented(pair.held.totals.versus(item).share, of).verdict for pair, item in zip(pairs, differences, strict=True)
+        orient(pair.held.totals.versus(item).share, of).verdict for pair, item in zip(pairs, differences, strict=True)
     ]
     unlike = _unlike(pairs) if of == "gain" else None
     ndg = mean_over_cells([pair.ndg() for pair in pairs]) if of == "gain" else np.full(drawn.stop, np.nan)
-    selected = np.all([pair.prized() for pair in pairs], axis=0) & ~np.isnan(ndg[drawn]) & resampled
-    of_ndg = draws.interval(ndg[drawn], selected & ~np.isnan(ndg[0])).snapped()
+    selected = np.all([pair.large_prizes() for pair in pairs], axis=0) & ~np.isnan(ndg[drawn]) & resampled
+    of_ndg = draws.interval(ndg[drawn], selected & ~np.isnan(ndg[0])).snap()
     return PooledComparison(
         **start,
         difference=bounds.estimate(mean[0]),
         ndg_difference=of_ndg.estimate(ndg[0]),
         spread=known(draws.spread(mean[drawn])) if resampled else None,
-        verdict=oriented(bounds, of).verdict,
+        verdict=orient(bounds, of).verdict,
         dropped=int(np.count_nonzero(~defined)) if defined.any() else 0,
         ndg_dropped=int(np.count_nonzero(~selected)) if selected.any() else 0,
         cells_better=alone.count("better"),

@@ -4,21 +4,26 @@ A policy is its configuration. `decide` decides whole arrays; `start` returns a 
 decisions input by input, for a deployed router. The state resets at each unit. The rows of a unit are sorted by
 `order`, which should differ within a unit (`ValueTable.time_rank` does); rows of equal order keep their sequence.
 Scores may be infinite, not NaN.
+
+Scores per mode are bought at a price, the same for every input. They are estimates of the gain of a mode, so scores up
+to 0 buy nothing. Along each input's concave hull of score over cost, every step that is steeper than the price is
+taken: the fractional optimum of the knapsack in docs/definitions.md, More than two modes. Steps as steep as the price
+are ties, taken with one probability.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Num, Shaped
 from deepval.errors import InputError
+from deepval.judging.knapsack import hull_slopes
 from deepval.judging.ties import TiedCut, cuts
 
-RATE_TOLERANCE = 0.05
-"""A realised share further than this from alpha misses the rate."""
 SLACK = 1e-9
 """Tolerance of a count of inputs for rounding error."""
 
@@ -236,7 +241,7 @@ class AdaptiveThreshold(Policy):
         self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
     ) -> Bool[np.ndarray, "input"]:
         """Which rows are escalated."""
-        return _replayed(self, self.level(score), first)
+        return _replay_steps(self, self.level(score), first)
 
     def start(self) -> "AdaptiveStream":
         """A stream at the beginning of a unit."""
@@ -288,7 +293,7 @@ class TokenBucket(Policy):
         self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
     ) -> Bool[np.ndarray, "input"]:
         """Which rows are escalated."""
-        return _replayed(self, self.threshold.decide_sorted(score, first), first)
+        return _replay_steps(self, self.threshold.decide_sorted(score, first), first)
 
     def start(self) -> "BucketStream":
         """A stream at the beginning of a unit."""
@@ -315,58 +320,7 @@ class BucketStream(UnitStream):
         return escalate
 
 
-def rate_missed(realised: float, alpha: float, tolerance: float = RATE_TOLERANCE) -> bool:
-    """Whether the realised share is further from alpha than a tolerance (5 points); exactly as far is not missed."""
-    if math.isnan(realised):
-        raise InputError("A realised share must be a number, got NaN: a rate needs at least one input.")
-    return bool(abs(realised - alpha) > tolerance + 1e-12)
-
-
-@dataclass(frozen=True)
-class UnitTotals:
-    """Sums per unit under an acceptance; a bootstrap draw is its counts per unit times these.
-
-    Gain = benefit - harm; harm is a positive number; `escalated` is the (expected) number of escalations.
-    """
-
-    gain: Float[np.ndarray, " unit"]
-    benefit: Float[np.ndarray, " unit"]
-    harm: Float[np.ndarray, " unit"]
-    escalated: Float[np.ndarray, " unit"]
-    inputs: Int[np.ndarray, " unit"]
-
-
-def unit_totals(
-    acceptance: Float[np.ndarray, "input"],
-    value: Float[np.ndarray, "input"],
-    *,
-    unit: Int[np.ndarray, "input"],
-    units: int,
-) -> UnitTotals:
-    """Gain, benefit, harm, escalations and inputs of each of the units 0 to `units` - 1."""
-    if not acceptance.shape == value.shape == unit.shape:
-        raise InputError(
-            "Acceptances, values and units must be one per input, got shapes "
-            f"{acceptance.shape}, {value.shape}, {unit.shape}: align them by input."
-        )
-    if unit.size and not 0 <= unit.min() <= unit.max() < units:
-        raise InputError(
-            f"Unit indices must lie between 0 and {units - 1}, got {unit.min()} to {unit.max()}: "
-            "number the units from 0."
-        )
-    # bincount returns integers for empty weights, so the result is converted to float64.
-    weights = np.stack([acceptance * np.maximum(value, 0), acceptance * np.maximum(-value, 0), acceptance])
-    benefit, harm, escalated = (np.bincount(unit, w, minlength=units).astype(np.float64) for w in weights)
-    return UnitTotals(
-        gain=benefit - harm,
-        benefit=benefit,
-        harm=harm,
-        escalated=escalated,
-        inputs=np.bincount(unit, minlength=units),
-    )
-
-
-def _replayed(
+def _replay_steps(
     policy: AdaptiveThreshold | TokenBucket,
     signal: Shaped[np.ndarray, "input"],
     first: Int[np.ndarray, "input"],
@@ -413,3 +367,131 @@ def _validation(scores: Float[np.ndarray, "..."]) -> Float[np.ndarray, "input"]:
             "pass the scores of the validation units."
         )
     return _scores(scores)
+
+
+class Bought(NamedTuple):
+    """The mode of each input without the steps as steep as the price, and with them; 0 is cheap."""
+
+    least: Int[np.ndarray, "input"]
+    most: Int[np.ndarray, "input"]
+
+
+@dataclass(frozen=True)
+class Price:
+    """Takes the steps that are worth more than a price, and those worth just that with probability p.
+
+    Attributes:
+        price: Least score per unit of cost that is bought.
+        tie_acceptance: p.
+        costs: Cost of each mode above cheap.
+    """
+
+    price: float
+    tie_acceptance: float
+    costs: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.price < math.inf or not 0 <= self.tie_acceptance <= 1:
+            raise InputError(
+                "A price must be a finite number of at least 0 and a tie acceptance lie in [0, 1], got "
+                f"{self.price} and {self.tie_acceptance}: calibrate it on validation scores."
+            )
+        if not self.costs or not all(0 < cost < math.inf for cost in self.costs):
+            raise InputError(f"Every mode above cheap must have a positive cost, got {list(self.costs)}.")
+
+    @classmethod
+    def calibrate(cls, scores: Float[np.ndarray, "input mode"], costs: Sequence[float], spend: float) -> "Price":
+        """The price at which validation inputs spend `spend` on average, in expectation; 0 where they spend less.
+
+        It is the largest slope at which steps that are as steep or steeper cost at least N*spend, and p makes the
+        expected spending exactly that. A shortfall of 1e-9 of the dearest mode is float noise.
+        """
+        asked = cls(0.0, 0.0, tuple(map(float, costs)))
+        if scores.ndim != 2 or not scores.size or scores.shape[1] != len(asked.costs):
+            raise InputError(
+                f"Calibration needs a score per mode above cheap ({len(asked.costs)}) for at least one validation "
+                f"input, got shape {scores.shape}."
+            )
+        levels, values, _ = asked._menu(scores)
+        slopes, lengths = hull_slopes(values, levels).ravel(), np.repeat(np.diff(levels), len(scores))
+        order = np.argsort(-slopes, kind="stable")
+        order = order[slopes[order] > 0]
+        target, filled = len(scores) * spend, np.cumsum(lengths[order])
+        at = int(np.searchsorted(filled, target - SLACK * levels[-1], side="left"))
+        if at == len(order):
+            return asked
+        price = float(slopes[order[at]])
+        above, tied = float(lengths[slopes > price].sum()), float(lengths[slopes == price].sum())
+        return cls(price, min(1.0, max(0.0, (target - above) / tied)), asked.costs)
+
+    def bought(self, scores: Float[np.ndarray, "input mode"]) -> Bought:
+        """The mode of each input, with ties refused and with ties accepted."""
+        levels, values, modes = self._menu(scores)
+        slopes = hull_slopes(values, levels)
+        worth = slopes > 0
+        inputs = np.arange(len(scores))
+        least, most = (
+            modes[(steep & worth).sum(axis=0), inputs] for steep in (slopes > self.price, slopes >= self.price)
+        )
+        return Bought(least, most)
+
+    def expected(self, scores: Float[np.ndarray, "input mode"]) -> Float[np.ndarray, "input mode"]:
+        """The probability that each input gets each mode above cheap."""
+        probability, inputs = np.zeros((len(scores), len(self.costs) + 1)), np.arange(len(scores))
+        bought = self.bought(scores)
+        probability[inputs, bought.least] += 1 - self.tie_acceptance
+        probability[inputs, bought.most] += self.tie_acceptance
+        return probability[:, 1:]
+
+    def decide(
+        self,
+        scores: Float[np.ndarray, "input mode"],
+        unit: Int[np.ndarray, "input"],
+        order: Num[np.ndarray, "input"],
+    ) -> Int[np.ndarray, "input"]:
+        """The mode of each input, decided by a stream per unit."""
+        rows, first = in_time(unit, order)
+        least, most = self.bought(scores)
+        tied = (least != most)[rows]
+        turn, p = running_count(tied, first), self.tie_acceptance
+        accepted = tied & (np.floor(turn * p) > np.floor((turn - 1) * p))
+        modes = least.copy()
+        modes[rows[accepted]] = most[rows[accepted]]
+        return modes
+
+    def start(self) -> "PriceStream":
+        """A stream at the beginning of a unit."""
+        return PriceStream(self)
+
+    def _menu(
+        self, scores: Float[np.ndarray, "input mode"]
+    ) -> tuple[Float[np.ndarray, "level"], Float[np.ndarray, "level input"], Int[np.ndarray, "level input"]]:
+        """Distinct costs from 0 on, and for each input and cost the best score (at least 0) and its mode."""
+        if not (scores < np.inf).all():
+            raise InputError("Scores per mode must be numbers that can be added up, got NaN or +inf.")
+        costs = np.array(self.costs)
+        levels, inputs = np.unique(costs), np.arange(len(scores))
+        values, modes = np.zeros((len(levels) + 1, len(scores))), np.zeros((len(levels) + 1, len(scores)), np.int64)
+        for level, cost in enumerate(levels, 1):
+            equal = np.flatnonzero(costs == cost)
+            best = scores[:, equal].argmax(axis=1)
+            values[level] = np.maximum(scores[inputs, equal[best]], 0.0)
+            modes[level] = 1 + equal[best]
+        return np.concatenate([[0.0], levels]), values, modes
+
+
+@dataclass
+class PriceStream:
+    """A price within one unit, with the tied inputs seen so far."""
+
+    price: Price
+    tied: int = 0
+
+    def decide(self, scores: Sequence[float]) -> int:
+        """The mode of the next input; the j-th tied one is accepted iff floor(j*p) > floor((j-1)*p)."""
+        least, most = (int(mode[0]) for mode in self.price.bought(np.asarray(scores, float)[None]))
+        if least == most:
+            return least
+        self.tied += 1
+        p = self.price.tie_acceptance
+        return most if math.floor(self.tied * p) > math.floor((self.tied - 1) * p) else least

@@ -5,7 +5,7 @@ the oracle are computed in each resample, so that every comparison is made withi
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -13,8 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.judging.agreement import tie_audits
-from deepval.judging.budgets import Allowance
+from deepval.judging.allowances import Allowance
 from deepval.judging.draws import (
     LEVEL,
     ROUNDING,
@@ -29,7 +28,7 @@ from deepval.judging.draws import (
 from deepval.judging.kernel import top_sums
 from deepval.judging.oracle import oracle_gain, oracle_sums
 from deepval.judging.sieve import SiftedScores
-from deepval.judging.ties import SORT_UP_TO
+from deepval.judging.ties import SORT_UP_TO, tie_audits
 from deepval.progress import Watch, unwatched
 from deepval.results import Reason, known
 from deepval.tables.scores import Scores
@@ -178,7 +177,9 @@ class Totals:
         """Whether two gains differ by rounding only: by at most 1e-12 of the sum of absolute values."""
         return np.abs(one - other) <= ROUNDING * self.size
 
-    def paired(self, one: Float[np.ndarray, "*row resample"], other: Float[np.ndarray, "*row resample"]) -> Difference:
+    def paired_difference(
+        self, one: Float[np.ndarray, "*row resample"], other: Float[np.ndarray, "*row resample"]
+    ) -> Difference:
         """The difference in each resample. Differences below 1e-12 of the total are rounding error and set to 0."""
         return self.difference(np.where(self.same(one, other), 0.0, one - other))
 
@@ -203,49 +204,38 @@ class Totals:
     def versus_each(self, differences: Difference) -> list[Versus]:
         """Intervals and verdicts of several differences, one per row."""
         share, loss, defined, selected = self._defined(differences)
-        size, some = float(self.size[0]), defined.any(axis=1, keepdims=True)
-        dropped = np.count_nonzero(~defined & some, axis=1)
-        points = differences.share[:, 0].tolist(), differences.loss[:, 0].tolist()
-        results = []
-        for point, of_loss_point, (of_share, spread), (of_loss, spread_of_loss), left_out in zip(
-            *points,
-            self._interval_and_spread(share, defined),
-            self._interval_and_spread(loss, selected),
-            dropped.tolist(),
-            strict=True,
+        dropped = np.count_nonzero(~defined & defined.any(axis=1, keepdims=True), axis=1)
+        columns = []
+        # Shares are compared with 1 and losses with the sum of absolute values: what is rounding error for each.
+        for samples, chosen, points, scale in (
+            (share, defined, differences.share[:, 0], 1.0),
+            (loss, selected, differences.loss[:, 0], float(self.size[0])),
         ):
-            second, second_of_loss = self._second(point, spread), self._second(of_loss_point, spread_of_loss)
-            intervals = of_share.snapped(), of_loss.snapped(size)
-            results.append(Versus(spread, *intervals, left_out, second.snapped(), second_of_loss.snapped(size)))
-        return results
+            spreads = self.draws.spreads(samples if chosen.all() else np.where(chosen, samples, np.nan)).tolist()
+            own = [interval.snap(scale) for interval in self.draws.intervals(samples, chosen)]
+            units, effective = len(self.unit_ids), self.effective_units
+            second = [
+                cautious(point, spread, units=units, effective=effective).snap(scale)
+                for point, spread in zip(points.tolist(), spreads, strict=True)
+            ]
+            columns.append((spreads, own, second))
+        (spreads, of_share, second), (_, of_loss, second_of_loss) = columns
+        return list(map(Versus, spreads, of_share, of_loss, dropped.tolist(), second, second_of_loss))
 
     def verdicts(self, differences: Difference) -> Sequence[Verdict | None]:
         """The verdicts of several differences, one per row, without the cost of all intervals."""
         share, loss, defined, selected = self._defined(differences)
-        verdicts: list[Verdict | None] = [
-            interval.snapped().verdict for interval in self.draws.intervals(share, defined)
-        ]
+        verdicts: list[Verdict | None] = [interval.snap().verdict for interval in self.draws.intervals(share, defined)]
         if None not in verdicts:
             return verdicts
         size, of_loss = float(self.size[0]), self.draws.intervals(loss, selected)
-        return [verdict or interval.snapped(size).verdict for verdict, interval in zip(verdicts, of_loss, strict=True)]
+        return [verdict or interval.snap(size).verdict for verdict, interval in zip(verdicts, of_loss, strict=True)]
 
     def _defined(self, differences: Difference) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Shares and losses in the draws, and the draws that each of them uses."""
         share, loss = differences.share[:, self.drawn], differences.loss[:, self.drawn]
         defined = ~np.isnan(share) & self.resampled
         return share, loss, defined, np.where(defined.any(axis=1, keepdims=True), defined, self.resampled)
-
-    def _interval_and_spread(
-        self, samples: Float[np.ndarray, "row draw"], selected: Bool[np.ndarray, "row draw"]
-    ) -> Iterator[tuple[Interval, float]]:
-        """Interval and standard deviation of each row over its selected draws."""
-        spreads = self.draws.spreads(samples if selected.all() else np.where(selected, samples, np.nan))
-        return zip(self.draws.intervals(samples, selected), spreads.tolist(), strict=True)
-
-    def _second(self, point: float, spread: float) -> Interval:
-        """The second opinion on a difference, from the draws in which it is defined."""
-        return cautious(point, spread, units=len(self.unit_ids), effective=self.effective_units)
 
     @cached_property
     def unit_shown(self) -> Literal["share", "loss"]:
@@ -269,7 +259,7 @@ class Totals:
         """Gain / oracle gain, NaN where the oracle gains nothing."""
         return np.divide(gain, prize, out=np.full(gain.shape, np.nan), where=prize > 0)
 
-    def prized(self, prize: Float[np.ndarray, "*row resample"]) -> Bool[np.ndarray, "*row draw"]:
+    def large_prizes(self, prize: Float[np.ndarray, "*row resample"]) -> Bool[np.ndarray, "*row draw"]:
         """Draws whose oracle gain is at least a quarter of the sample's: those that enter the nDG interval."""
         return prize[..., self.drawn] >= KEEP_PRIZE * prize[..., :1] * (1 - 1e-12)
 
@@ -311,7 +301,7 @@ class Resampling(Totals, ABC):
         """The resamples without a unit: the other units, and as many draws of them."""
         others = replace(self._fewer, counts=np.insert(self._fewer.counts, unit, 0.0, axis=1))
         counts = np.vstack([without_each(len(self.unit_ids))[unit], others.counts])
-        return replace(self, **drawn_totals(self.unit_ids, self.per_unit, others, counts))
+        return replace(self, **resample_totals(self.unit_ids, self.per_unit, others, counts))
 
     @cached_property
     def _fewer(self) -> Draws:
@@ -329,7 +319,7 @@ class Resampling(Totals, ABC):
         return allowance
 
     @abstractmethod
-    def ranked(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
+    def ranking(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
 
     @abstractmethod
@@ -352,10 +342,6 @@ class Resampling(Totals, ABC):
             Sample(share[:, b] * self.full_gain, share[:, b] * self.full_benefit, taken[:, b])
             for b in range(slots.shape[1])
         ]
-
-    def all_full(self) -> Sample:
-        """Sample of escalating everything."""
-        return Sample(self.full_gain, self.full_benefit, self.inputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,14 +367,14 @@ class Resamples(Resampling):
             for weights in (None, table.losses[:, 0], table.decision_values, benefits)
         ]
         counts, ids = resample_counts(draws, units, leave_out_up_to=leave_out_up_to), tuple(map(str, table.unit_ids))
-        totals = drawn_totals(ids, np.column_stack(per_unit), draws, counts)
+        totals = resample_totals(ids, np.column_stack(per_unit), draws, counts)
         return cls(**totals, modes=table.modes, watch=watch, table=table, benefits=benefits)
 
     def allowed(self, allowance: Allowance) -> Allowance:
         """The allowance on these inputs: where each has costs of its own, the means are theirs."""
         return allowance.on(self.table)
 
-    def ranked(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
+    def ranking(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
         assert isinstance(scores, Scores)
         quantities, order = (self.table.decision_values, self.benefits), order_of(scores)
@@ -431,7 +417,7 @@ def resample_counts(draws: Draws, units: int, *, leave_out_up_to: int) -> Float[
     return np.vstack([np.ones((1, units)), draws.counts, left_out])
 
 
-def drawn_totals(
+def resample_totals(
     unit_ids: tuple[str, ...],
     per_unit: Float[np.ndarray, "unit total"],
     draws: Draws,

@@ -18,8 +18,16 @@ from deepval.errors import InputError, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, json_text, plain
 from deepval.files.writing import file_path
-from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, Policy, TokenBucket, UnitStream
-from deepval.judging.prices import Price, PriceStream
+from deepval.judging.policies import (
+    AdaptiveThreshold,
+    CausalCap,
+    FrozenThreshold,
+    Policy,
+    Price,
+    PriceStream,
+    TokenBucket,
+    UnitStream,
+)
 
 MODES = ("cheap", "full")
 """Names of two modes without names of their own."""
@@ -54,7 +62,7 @@ class Routing:
             )
 
     @classmethod
-    def calibrated(
+    def calibrate(
         cls,
         scores: Any,
         alpha: float,
@@ -67,7 +75,7 @@ class Routing:
         about: Mapping[str, Any] | None = None,
     ) -> "Routing":
         """The routing that escalates a share alpha of validation inputs; see `deepval.Router.from_scores`."""
-        values = checked_scores(scores)
+        values = check_scores(scores)
         reset = checks.flag(reset, "reset")
         if costs is not None and not isinstance(costs, Mapping):
             raise InputError(f"costs must be a mapping from modes to numbers; found {quote(costs)}.")
@@ -84,7 +92,7 @@ class Routing:
             )
         if isinstance(policy, str):
             if costs:
-                policy = _priced(values, alpha, policy, names, costs)
+                policy = _price(values, alpha, policy, names, costs)
             else:
                 policy = _named_policy(policy, values, alpha, parameter)
         facts: dict[str, Any] = {"alpha": float(alpha), "calibration_inputs": len(values)}
@@ -143,7 +151,7 @@ class Route:
         return routing.modes[1 + estimates.index(self.score) if asked else 0]
 
 
-def _priced(
+def _price(
     scores: Float[np.ndarray, "input *mode"],
     alpha: float,
     policy: str,
@@ -155,7 +163,7 @@ def _priced(
             f"Costs are for scores per mode, one for each of {', '.join(modes[1:])}; got costs "
             f"of {quote(list(costs))} and scores of shape {scores.shape}."
         )
-    if _spaced(policy) not in ("frozen threshold", "causal cap"):
+    if _with_spaces(policy) not in ("frozen threshold", "causal cap"):
         raise InputError(f"With costs a router keeps a price, and has no {policy!r}: leave policy or costs out.")
     mode_costs = [float(costs[mode]) for mode in modes[1:]]
     return Price.calibrate(scores, mode_costs, _share(alpha) * mode_costs[-1])
@@ -163,15 +171,15 @@ def _priced(
 
 def _named_policy(name: str, scores: Float[np.ndarray, "input *mode"], alpha: float, parameter: float | None) -> Policy:
     makers = POLICIES
-    if _spaced(name) not in makers:
+    if _with_spaces(name) not in makers:
         raise InputError(f"A policy must be one of {', '.join(makers)}; got {name!r}{suggestion(name, makers)}")
-    if parameter is not None and _spaced(name) not in ("adaptive threshold", "token bucket"):
-        raise InputError(f"A {_spaced(name)} has no parameter to set; got {quote(parameter)}: leave it out.")
+    if parameter is not None and _with_spaces(name) not in ("adaptive threshold", "token bucket"):
+        raise InputError(f"A {_with_spaces(name)} has no parameter to set; got {quote(parameter)}: leave it out.")
     asking = scores.max(axis=1) if scores.ndim == 2 else scores
     frozen = FrozenThreshold.calibrate(asking, _share(alpha))
     if scores.ndim == 2 and frozen.theta <= 0:
         frozen = FrozenThreshold(0.0, 0.0)  # an estimate up to 0 requests no escalation
-    return makers[_spaced(name)](frozen, asking, alpha, parameter)
+    return makers[_with_spaces(name)](frozen, asking, alpha, parameter)
 
 
 def _adaptive(_: FrozenThreshold, scores: np.ndarray, alpha: float, parameter: float | None) -> Policy:
@@ -197,7 +205,7 @@ POLICIES: dict[str, Callable[[FrozenThreshold, np.ndarray, float, float | None],
 """Policies by name: functions of a calibrated threshold, the validation scores, the rate and a parameter."""
 
 
-def _spaced(name: str) -> str:
+def _with_spaces(name: str) -> str:
     return name.replace("-", " ")
 
 
@@ -207,7 +215,7 @@ def _share(alpha: Any) -> float:
     return float(alpha)
 
 
-def checked_scores(scores: Any) -> Float[np.ndarray, "input *mode"]:
+def check_scores(scores: Any) -> Float[np.ndarray, "input *mode"]:
     """Validation scores as numbers: one per input, or one per input and mode."""
     try:
         values = np.asarray(scores, dtype=np.float64)

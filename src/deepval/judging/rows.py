@@ -9,13 +9,13 @@ oracle gain is too small to divide by.
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.judging import ladder, selections
-from deepval.judging.budgets import Allowance, no_prize
+from deepval.judging import selections
+from deepval.judging.allowances import Allowance, no_prize
 from deepval.judging.draws import LEVEL, simultaneous
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Difference, Resampling, Sample, Totals, in_memory
 from deepval.results import Bounds, BudgetKey, Estimate, Reason, Row, in_words, joined, known
@@ -28,7 +28,6 @@ NO_NDG: dict[str, Any] = dict.fromkeys(("ndg", "ndg_without", "ndg_without_unit"
     "weight_dropped": 0.0,
 }
 """Fields of rows that exceed the selection budget: they have no nDG."""
-Item = TypeVar("Item")
 AT_ONCE = 256
 """Brief rows to compute at a time."""
 
@@ -59,10 +58,10 @@ class Gained(Judged):
     def paired(self) -> Float[np.ndarray, "resample"]:
         """The paired difference with random as a share of the all-cheap loss, NaN where undefined."""
         assert self.sample is not None
-        return self.totals.paired(self.sample.gain, self.chance_gain).share
+        return self.totals.paired_difference(self.sample.gain, self.chance_gain).share
 
 
-def paired_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
+def paired_differences(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
     """The paired differences of rows of one cell."""
     gained = [
         (item.totals, item.sample.gain, item.chance_gain) for item in judged if isinstance(item, Gained) and item.sample
@@ -70,7 +69,7 @@ def paired_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
     if not gained or len(gained) < len(judged):
         return np.stack([item.paired for item in judged])
     totals, gains, chances = zip(*gained, strict=True)
-    return totals[0].paired(np.stack(gains), np.stack(chances)).share
+    return totals[0].paired_difference(np.stack(gains), np.stack(chances)).share
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +103,19 @@ def judge(
     """
     allowances = [resamples.allowed(allowed) for allowed in allowances]
     oracle, chance = selections.best(resamples, allowances), selections.at_random(resamples, allowances)
-    ladders = list(zip(ladder.oracles(resamples, allowances), ladder.chances(resamples, allowances), strict=True))
+    ladders = [(None, None)] * len(allowances)
+    if len(resamples.modes) > 2:
+        best_plans, mixtures = (of(in_memory(resamples), allowances) for of in (selections.oracles, selections.chances))
+        ladders = list(zip(best_plans, mixtures, strict=True))
     if ranked is None:
         watched = resamples.watch(scores, "ranking inputs")
-        ranked = {item.name: ranked_samples(resamples, item, allowances) for item in watched}
+        ranked = {item.name: ranking_samples(resamples, item, allowances) for item in watched}
     unknown = [None] * len(allowances)
-    ties = {item.name: unknown if brief else _ties(resamples, item, allowances) for item in scores}
+    ranks = {item.name for item in scores if not brief and not item.modes}
+    ties = {
+        item.name: selections.ties_decide(resamples, item, allowances) if item.name in ranks else unknown
+        for item in scores
+    }
     judged = []
     for index, allowed in enumerate(allowances):
         bench = _Bench(resamples, allowed, label=label)
@@ -127,35 +133,21 @@ def judge(
         entries.append(_Draft("oracle", oracle[index], full_only, REFERENCE | {"slots": slots}))
         if best:
             entries.append(_Draft("oracle-ladder", best, of_ladder, REFERENCE))
-        judged += bench.judged(entries, brief={item.name for item in scores} if brief else set())
+        judged += bench.rows(entries, brief={item.name for item in scores} if brief else set())
     return judged
 
 
-def ranked_samples(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> list[Sample | None]:
+def ranking_samples(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> list[Sample | None]:
     """An allocator's samples under every budget; None where it cannot pay for itself or its cost is unknown."""
     priced = [allowed for allowed in allowances if scores.name not in allowed.unpriced]
     if isinstance(scores, Scores) and scores.modes:
-        samples = ladder.planned(in_memory(resamples), scores, priced)
+        samples = selections.plan_samples(in_memory(resamples), scores, priced)
     else:
         costs = [a.cost_of(scores.name) for a in priced]
-        ranked = selections.ranked(resamples, scores, priced, costs)
+        ranked = selections.ranking(resamples, scores, priced, costs)
         samples = [s if a.feasible(c) else None for s, a, c in zip(ranked, priced, costs, strict=True)]
-    return _with_unpriced(scores.name, allowances, samples)
-
-
-def _with_unpriced(name: str, allowances: Sequence[Allowance], priced: Sequence[Item]) -> list[Item | None]:
-    """One item for every budget: the priced items for budgets that charge the allocator, None for the others."""
-    items = iter(priced)
-    return [None if name in allowed.unpriced else next(items) for allowed in allowances]
-
-
-def _ties(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> Sequence[float | None]:
-    """The share that ties decide under every budget; None for scores per mode, which are no ranking."""
-    if scores.modes:
-        return [None] * len(allowances)
-    priced = [allowed for allowed in allowances if scores.name not in allowed.unpriced]
-    shares = selections.ties_decide(resamples, scores, priced, [a.cost_of(scores.name) for a in priced])
-    return _with_unpriced(scores.name, allowances, shares)
+    of_priced = iter(samples)
+    return [None if scores.name in allowed.unpriced else next(of_priced) for allowed in allowances]
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,10 +182,11 @@ class _Bench:
     def all_full(self, by: _Yardstick) -> _Draft:
         """Uniform full fidelity: infeasible under a small measured budget, beyond any selection budget."""
         fields = REFERENCE | {"slots": int(self.resamples.inputs[0])}
+        everything = Sample(self.resamples.full_gain, self.resamples.full_benefit, self.resamples.inputs)
         if self.allowed.costs is None:
-            return _Draft("all-full", self.resamples.all_full(), by, fields | NO_NDG, [Reason.BEYOND_SELECTION])
+            return _Draft("all-full", everything, by, fields | NO_NDG, [Reason.BEYOND_SELECTION])
         if self.allowed.uniform_fits:
-            return _Draft("all-full", self.resamples.all_full(), by, fields)
+            return _Draft("all-full", everything, by, fields)
         return _Draft("all-full", None, by, {}, [Reason.FULL_TOO_DEAR.text(alpha=self.allowed.uniform_from)])
 
     def allocator(self, scores: Allocator, sample: Sample | None, by: _Yardstick, *, ties: float | None) -> _Draft:
@@ -213,11 +206,11 @@ class _Bench:
         fields = {"cost": None if self.allowed.costs is None else cost, "slots": slots, "ties": ties}
         return _Draft(scores.name, sample, by, fields)
 
-    def judged(self, entries: Sequence[_Draft], brief: Set[str] = frozenset()) -> list[Judged]:
+    def rows(self, entries: Sequence[_Draft], brief: Set[str] = frozenset()) -> list[Judged]:
         """The entries as rows; those named brief with point figures alone."""
         able = [(entry, entry.sample) for entry in entries if entry.sample]
-        short = iter(self._brief([(entry, sample) for entry, sample in able if entry.name in brief]))
-        whole = iter(self._compared([(entry, sample) for entry, sample in able if entry.name not in brief]))
+        short = self._brief([(entry, sample) for entry, sample in able if entry.name in brief]) if brief else iter(())
+        whole = self._compare([(entry, sample) for entry, sample in able if entry.name not in brief])
         return [
             next(short if entry.name in brief else whole) if entry.sample else self._blank(entry) for entry in entries
         ]
@@ -267,8 +260,8 @@ class _Bench:
             np.stack(samples)
             for samples in zip(*((sample.gain, e.by.prize, e.by.chance_gain) for e, sample in entries), strict=True)
         )
-        difference, ndg, worth = re.paired(gain, chance), re.ndg(gain, prize), prize[:, 0] > 0
-        selected = re.prized(prize) & worth[:, None] & resampled
+        difference, ndg, worth = re.paired_difference(gain, chance), re.ndg(gain, prize), prize[:, 0] > 0
+        selected = re.large_prizes(prize) & worth[:, None] & resampled
         no_share = np.isnan(difference.share[:, re.drawn]).all(axis=1) & resampled & bool(re.cheap_loss[0] > 0)
         columns = {
             "gain": gain[:, 0],
@@ -300,7 +293,7 @@ class _Bench:
             )
         return _Points(fields, difference, ndg, worth, selected)
 
-    def _compared(self, entries: Sequence[tuple[_Draft, Sample]]) -> Iterator[Judged]:
+    def _compare(self, entries: Sequence[tuple[_Draft, Sample]]) -> Iterator[Judged]:
         """Rows of entries that can run, with intervals and verdicts, all computed together."""
         if not entries:
             return
@@ -375,6 +368,8 @@ def with_words(
     decided = [
         i for i, item in enumerate(judged) if enough and item.row.verdict in SIGNS and item.row.allocator in plain
     ]
+    if not decided:
+        return list(judged)
     without = _Without(resamples, plain, allowances, [judged[i] for i in decided])
     rests_on: dict[int, str] = {}
     for i, suspects in zip(decided, _suspects([judged[i] for i in decided], resamples), strict=True):
@@ -393,8 +388,6 @@ def with_words(
 
 def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[int]]:
     """Per row, units without which the bound may pass 0, by the share of draws without them in which the sign turns."""
-    if not judged:
-        return
     samples = np.stack([_towards(item, resamples) for item in judged])
     spread = resamples.draws.spreads(samples)[:, None]
     weights = np.ones(len(resamples.draws)) if resamples.draws.weights is None else resamples.draws.weights
@@ -448,7 +441,7 @@ class _Without:
         if unit not in self.others:
             self.others[unit] = self.resamples.without(unit)
         others = self.others[unit]
-        own = ranked_samples(others, self.scores[allocator], allowances)
+        own = ranking_samples(others, self.scores[allocator], allowances)
         pairs = [
             (allowed.key, one.gain, other.gain)
             for allowed, one, other in zip(allowances, own, selections.at_random(others, allowances), strict=True)
@@ -457,7 +450,7 @@ class _Without:
         verdicts: dict[BudgetKey, str | None] = dict.fromkeys(budget_keys, "infeasible")
         if pairs:
             keys, gains, chances = zip(*pairs, strict=True)
-            decided = others.verdicts(others.paired(np.stack(gains), np.stack(chances)))
+            decided = others.verdicts(others.paired_difference(np.stack(gains), np.stack(chances)))
             verdicts |= dict(zip(keys, decided, strict=True))
         return verdicts
 

@@ -1,215 +1,39 @@
 """Resamples and budgets -> samples of the selections of a ranking, the oracle or chance under each budget.
 
 A budget that counts inputs, or charges all inputs alike, amounts to a number of slots. A budget that charges each input
-its own cost leaves a purse to spend. This module makes the distinction for all modules above it.
+its own cost leaves a purse to spend (`oracle`). This module makes the distinction for all modules above it.
 
-With a purse, a ranking goes down its scores and pays the cost of each input. Groups of equal scores before the money
-runs out count in full. The group at which it runs out (a single input where scores differ) counts with the share that
-spends the rest: each of its inputs is escalated with that probability, so the purse is spent exactly in expectation.
-The oracle is the best of all rules that keep the purse in expectation: the same fill in the order of value per cost,
-which is the relaxed (LP) optimum of the knapsack. Chance escalates every input with the same probability.
-
-Costs may be negative (a skipping router whose full mode is cheaper on an input). A ranking stops where the purse is
-first exceeded; the oracle also escalates an input that frees money if its loss is less than the money is worth.
+With more than two modes, an exact knapsack chooses the mode of each input. Costs are integers (microseconds,
+microjoules or nanodollars; one slot each under a selection budget) and a cascade runs a higher mode from scratch, so it
+costs C_m on top of the cheap pass. The budget is floor(1000*N*(alpha*C_f - C_S) + 1e-6); a budget of money is rounded
+to nanodollars. Per-mode scores are allocated by the same knapsack over scores above 0, equal ones by input id. Chance
+is the best mixture of modes that ignores the inputs: it chooses mode m for a random share p_m of them. If every input
+has costs of its own, draws are planned by the relaxed knapsack, which keeps the budget in expectation as a ranking does
+(`mode_plans.steps`). `optima` adds the plan of whole inputs with its certificate.
 """
 
+import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.judging import oracle, ties
-from deepval.judging.budgets import Allowance
+from deepval.errors import InputError
+from deepval.judging import fills, knapsack, mode_plans, oracle, ties
+from deepval.judging.allowances import Allowance
 from deepval.judging.resamples import Allocator, Resamples, Resampling, Sample, in_memory, order_of
-from deepval.results import known
+from deepval.results import Optimum, Spending, known
+from deepval.tables import keys
+from deepval.tables.costs import CONVENTIONS, Convention
 from deepval.tables.scores import Scores
-from deepval.tables.values import ValueTable
-
-AT_ONCE = 1 << 21
-"""Numbers in one piece of work."""
-
-Rows = Float[np.ndarray, "row"]
-
-
-class _Walk(NamedTuple):
-    """Rows by descending score; tie groups start at `starts`."""
-
-    order: Int[np.ndarray, "row"]
-    starts: Int[np.ndarray, "group"]
-
-
-def _walk(score: Rows) -> _Walk:
-    order = np.argsort(-score, kind="stable")
-    ranked = score[order]
-    return _Walk(order, np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])))
-
-
-def shares(score: Rows, price: Rows, purse: float) -> Rows:
-    """The probability that each input is escalated, in one sample."""
-    share = np.zeros(len(score))
-    if len(score):
-        order, starts = _walk(score)
-        group = np.add.reduceat(price[order], starts)
-        # Prices may be negative, so the running maximum finds the first group that exceeds the purse.
-        before = np.concatenate([[0.0], np.cumsum(group)])
-        cut = int(np.count_nonzero(np.maximum.accumulate(before[1:]) <= purse))
-        whole = starts[cut] if cut < len(starts) else len(score)
-        share[order[:whole]] = 1.0
-        if cut < len(starts):
-            end = starts[cut + 1] if cut + 1 < len(starts) else len(score)
-            share[order[whole:end]] = (purse - before[cut]) / group[cut]
-    return share
-
-
-def tied_share(score: Rows, price: Rows, purse: float) -> float:
-    """The share of the spending that ties decide: the group at which money runs out, if it has several inputs."""
-    taken = shares(score, price, purse)
-    partly = (taken > 0) & (taken < 1)
-    return float((taken * price)[partly].sum() / purse) if purse > 0 and np.count_nonzero(partly) > 1 else 0.0
-
-
-def bought(
-    score: Rows,
-    quantities: Sequence[Rows],
-    unit: Int[np.ndarray, "row"],
-    *,
-    price: Rows,
-    counts: Float[np.ndarray, "draw unit"],
-    purse: Float[np.ndarray, "draw budget"],
-) -> Float[np.ndarray, "draw budget quantity"]:
-    """Expected sums of quantities over the highest scores in every draw of units, for each of its purses.
-
-    A draw repeats each unit's rows `counts` times; prices and quantities are those of one row.
-    """
-    sums = np.zeros((*purse.shape, len(quantities)))
-    if not len(score):
-        return sums
-    order, starts = _walk(score)
-    unit, price, quantities = unit[order], price[order], [quantity[order] for quantity in quantities]
-    for part in _pieces(len(counts), len(score)):
-        weight = counts[part][:, unit]
-        group, spent = _run(weight, price, starts)
-        reached = np.maximum.accumulate(spent, axis=1)
-        cut = np.stack([np.count_nonzero(reached <= column[:, None], axis=1) for column in purse[part].T], axis=1)
-        partly, at, before = cut < len(starts), np.minimum(cut, len(starts) - 1), np.maximum(cut - 1, 0)
-        paid = np.where(cut > 0, np.take_along_axis(spent, before, axis=1), 0.0)
-        price_at = np.take_along_axis(group, at, axis=1)
-        share = np.divide(purse[part] - paid, price_at, out=np.zeros(cut.shape), where=partly & (price_at > 0))
-        for column, quantity in enumerate(quantities):
-            own, total = _run(weight, quantity, starts)
-            whole = np.where(cut > 0, np.take_along_axis(total, before, axis=1), 0.0)
-            sums[part, :, column] = whole + share * np.take_along_axis(own, at, axis=1)
-    return sums
-
-
-def _run(
-    weight: Float[np.ndarray, "draw row"], quantity: Rows, starts: Int[np.ndarray, "group"]
-) -> tuple[Float[np.ndarray, "draw group"], Float[np.ndarray, "draw group"]]:
-    """Sums of a quantity over each tie group, and over all groups up to it."""
-    own = weight * quantity
-    own = own if len(starts) == len(quantity) else np.add.reduceat(own, starts, axis=1)
-    return own, np.cumsum(own, axis=1)
-
-
-def runs(
-    score: Rows,
-    quantities: Sequence[Rows],
-    unit: Int[np.ndarray, "row"],
-    *,
-    counts: Float[np.ndarray, "draw unit"],
-) -> Iterator[tuple[slice, list[Float[np.ndarray, "draw group"]]]]:
-    """Sums of quantities over each group of equal scores, the highest first, some draws of units at a time."""
-    if not len(score):
-        return
-    order, starts = _walk(score)
-    unit, quantities = unit[order], [quantity[order] for quantity in quantities]
-    for part in _pieces(len(counts), len(score)):
-        weight = counts[part][:, unit]
-        yield part, [_run(weight, quantity, starts)[0] for quantity in quantities]
-
-
-def _pieces(draws: int, rows: int) -> Iterator[slice]:
-    step = max(1, math.ceil(AT_ONCE / rows))
-    return (slice(first, first + step) for first in range(0, draws, step))
-
-
-class Trade(NamedTuple):
-    """The relaxed knapsack over signed values and prices, as one without signs.
-
-    Attributes:
-        taken: Inputs that are escalated to begin with: those that cost nothing and help, or that free money.
-        rows: Inputs that the purse decides, each bought for |price|: escalated, or taken back where `sign` is -1.
-        worth: Value of each of them per unit of money.
-        sign: 1 where buying escalates the input, -1 where buying takes its escalation back.
-    """
-
-    taken: np.ndarray
-    rows: np.ndarray
-    worth: Rows
-    sign: Rows
-
-
-def trade(values: Rows, price: Rows) -> Trade:
-    """The inputs that the oracle takes for nothing, and those that it buys, with their value per cost."""
-    taken = (price < 0) | ((price == 0) & (values > 0))
-    rows = np.flatnonzero(((price > 0) & (values > 0)) | ((price < 0) & (values < 0)))
-    worth = np.abs(values[rows]) / np.abs(price[rows])
-    return Trade(taken, rows, worth, np.where(price[rows] > 0, 1.0, -1.0))
-
-
-def best_shares(values: Rows, price: Rows, purse: float) -> Rows:
-    """The probability that the oracle escalates each input, in one sample."""
-    deal = trade(values, price)
-    share = deal.taken.astype(float)
-    left = purse + float(np.abs(price[deal.taken]).sum())
-    share[deal.rows] += deal.sign * shares(deal.worth, np.abs(price[deal.rows]), left)
-    return share
-
-
-def best_bought(
-    values: Rows,
-    quantities: Sequence[Rows],
-    unit: Int[np.ndarray, "row"],
-    *,
-    price: Rows,
-    counts: Float[np.ndarray, "draw unit"],
-    purse: Float[np.ndarray, "draw budget"],
-) -> Float[np.ndarray, "draw budget quantity"]:
-    """Sums of quantities over the inputs that the oracle escalates in every draw, for each of its purses."""
-    deal, units = trade(values, price), counts.shape[1]
-
-    def drawn(quantity: Rows) -> Float[np.ndarray, "draw"]:
-        of_unit = np.bincount(unit[deal.taken], weights=quantity[deal.taken], minlength=units)
-        return counts @ of_unit
-
-    begun = np.stack([drawn(quantity) for quantity in quantities], axis=1)
-    rows = deal.rows
-    more = bought(
-        deal.worth,
-        [deal.sign * quantity[rows] for quantity in quantities],
-        unit[rows],
-        price=np.abs(price[rows]),
-        counts=counts,
-        purse=purse + drawn(np.abs(price))[:, None],
-    )
-    return begun[:, None, :] + more
-
-
-def chance(
-    total: Float[np.ndarray, "draw"], purse: Float[np.ndarray, "draw budget"]
-) -> Float[np.ndarray, "draw budget"]:
-    """The probability with which chance escalates every input: the one that spends the purse, at most 1."""
-    whole = total[:, None]
-    return np.divide(purse, whole, out=np.ones(purse.shape), where=whole > purse)
-
+from deepval.tables.values import LARGEST_LOSS, ValueTable
 
 Slots = Int[np.ndarray, "resample budget"]
 Purse = Float[np.ndarray, "resample budget"]
 
 
-def ranked(
+def ranking(
     resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance], costs: Sequence[float]
 ) -> list[Sample]:
     """Samples of the highest scores of an allocator; `costs` is its own cost under each budget."""
@@ -217,9 +41,9 @@ def ranked(
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
         table, counts = in_memory(resamples).table, resamples.counts
         score, quantities = _in_memory(scores).values, _quantities(in_memory(resamples))
-        return bought(score, quantities, table.unit, price=price, counts=counts, purse=purse)
+        return oracle.purse_sums(score, quantities, table.unit, price=price, counts=counts, purse=purse)
 
-    return _by_budget(resamples, allowances, costs, lambda slots: resamples.ranked(scores, slots), paid)
+    return _by_budget(resamples, allowances, costs, lambda slots: resamples.ranking(scores, slots), paid)
 
 
 def best(resamples: Resampling, allowances: Sequence[Allowance], costs: Sequence[float] | None = None) -> list[Sample]:
@@ -228,7 +52,7 @@ def best(resamples: Resampling, allowances: Sequence[Allowance], costs: Sequence
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
         table, counts = in_memory(resamples).table, resamples.counts
         values, quantities = table.decision_values, _quantities(in_memory(resamples))
-        return best_bought(values, quantities, table.unit, price=price, counts=counts, purse=purse)
+        return oracle.best_purse_sums(values, quantities, table.unit, price=price, counts=counts, purse=purse)
 
     return _by_budget(resamples, allowances, costs or [0.0] * len(allowances), resamples.best, paid)
 
@@ -237,7 +61,7 @@ def at_random(resamples: Resampling, allowances: Sequence[Allowance]) -> list[Sa
     """Samples of random selection in exact expectation under each budget."""
 
     def paid(price: Float[np.ndarray, "input"], purse: Purse) -> Float[np.ndarray, "resample budget quantity"]:
-        share = chance(_drawn(in_memory(resamples), price), purse)
+        share = oracle.chance(_by_resample(in_memory(resamples), price), purse)
         totals = np.stack([resamples.full_gain, resamples.full_benefit, resamples.inputs], axis=1)
         return share[:, :, None] * totals[:, None, :]
 
@@ -249,37 +73,39 @@ def slots(allowed: Allowance, inputs: int, cost: float = 0.0) -> int | None:
     return None if allowed.per_input else int(allowed.slots(inputs, cost))
 
 
-def ties_decide(
-    resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance], costs: Sequence[float]
-) -> list[float | None]:
+def ties_decide(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> list[float | None]:
     """Under each budget the share of a selection, or of its cost, that tie-breaks decide.
 
-    None where no input is selected.
+    None where no input is selected, or where the cost of the allocator is unknown.
     """
-    number = {i: slots(a, int(resamples.inputs[0]), costs[i]) for i, a in enumerate(allowances)}
-    taken = {i: k for i, k in number.items() if k}
-    tied = dict(zip(taken, map(known, resamples.tied_shares(scores, list(taken.values()))), strict=True))
-    return [
-        _tied_spend(in_memory(resamples).table, _in_memory(scores), allowed, cost) if allowed.per_input else tied.get(i)
-        for i, (allowed, cost) in enumerate(zip(allowances, costs, strict=True))
-    ]
-
-
-def _tied_spend(table: ValueTable, scores: Scores, allowed: Allowance, cost: float) -> float:
-    return tied_share(scores.values, _price(table, allowed), purse_on(table, allowed, cost))
+    shares: list[float | None] = [None] * len(allowances)
+    numbers: dict[int, int] = {}
+    for i, allowed in enumerate(allowances):
+        if scores.name in allowed.unpriced:
+            continue
+        cost = allowed.cost_of(scores.name)
+        if allowed.per_input:
+            table = in_memory(resamples).table
+            purse = purse_on(table, allowed, cost)
+            shares[i] = oracle.tied_share(_in_memory(scores).values, _price(table, allowed), purse)
+        elif number := int(allowed.slots(int(resamples.inputs[0]), cost)):
+            numbers[i] = number
+    for i, share in zip(numbers, resamples.tied_shares(scores, list(numbers.values())), strict=True):
+        shares[i] = known(share)
+    return shares
 
 
 def weights(table: ValueTable, scores: Scores, allowed: Allowance, cost: float) -> Float[np.ndarray, "input"]:
     """The probability that each input is escalated by its score."""
     if allowed.per_input:
-        return shares(scores.values, _price(table, allowed), purse_on(table, allowed, cost))
+        return oracle.shares(scores.values, _price(table, allowed), purse_on(table, allowed, cost))
     return ties.inclusion(scores.values, int(allowed.slots(len(table), cost)), order_of(scores))
 
 
 def best_weights(table: ValueTable, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "input"]:
     """The probability that the oracle escalates each input."""
     if allowed.per_input:
-        return best_shares(table.decision_values, _price(table, allowed), purse_on(table, allowed, cost))
+        return oracle.best_shares(table.decision_values, _price(table, allowed), purse_on(table, allowed, cost))
     return oracle.oracle_weights(table.decision_values, int(allowed.slots(len(table), cost)))
 
 
@@ -294,7 +120,7 @@ def best_gain(resamples: Resampling, allowed: Allowance, cost: float) -> float:
 def purses(resamples: Resamples, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "resample"]:
     """Budget for escalation in every resample: alpha * sum of C_f,i - N*C_S, at least 0."""
     assert allowed.convention is not None
-    full = _drawn(resamples, resamples.table.input_costs[allowed.convention][:, -1])
+    full = _by_resample(resamples, resamples.table.input_costs[allowed.convention][:, -1])
     return np.maximum(allowed.budget.alpha * full - cost * resamples.inputs, 0.0)
 
 
@@ -314,7 +140,7 @@ def _price(table: ValueTable, allowed: Allowance) -> Float[np.ndarray, "input"]:
     return allowed.prices(table)[:, -1]
 
 
-def _drawn(resamples: Resamples, quantity: Float[np.ndarray, "input"]) -> Float[np.ndarray, "resample"]:
+def _by_resample(resamples: Resamples, quantity: Float[np.ndarray, "input"]) -> Float[np.ndarray, "resample"]:
     units = resamples.counts.shape[1]
     return resamples.counts @ np.bincount(resamples.table.unit, weights=quantity, minlength=units)
 
@@ -343,3 +169,229 @@ def _by_budget(
         sums = paid(_price(in_memory(resamples).table, allowances[alike[0]]), purse)
         samples |= {i: Sample(*sums[:, column].T) for column, i in enumerate(alike)}
     return [samples[i] for i in range(len(allowances))]
+
+
+_PARTS: Mapping[Convention, int] = {"ms": 1000, "mj": 1000, "mj_gpu": 1000, "mj_all": 1000, "usd": 10**9}
+"""Integer parts per unit of cost; dollars need more, as a call of a small language model costs under a millidollar."""
+
+
+def mode_costs(allowed: Allowance, modes: Sequence[str]) -> Int[np.ndarray, "mode"]:
+    """Cost of each mode on top of the cheap pass, as integers; 0 for cheap."""
+    if allowed.costs is None or allowed.convention is None:
+        return np.array([0] + [1] * (len(modes) - 1))
+    above = [round(_PARTS[allowed.convention] * allowed.costs.of_mode(mode, allowed.convention)) for mode in modes[1:]]
+    free = [mode for mode, cost in zip(modes[1:], above, strict=True) if not cost]
+    if free:
+        raise InputError(
+            f"{allowed.costs.source}: a mode above cheap must cost something; {free[0]!r} has {allowed.convention} = "
+            f"{allowed.costs.of_mode(free[0], allowed.convention):g}, less than can be counted."
+        )
+    return np.array([0, *above])
+
+
+def input_costs(allowed: Allowance, table: ValueTable) -> Int[np.ndarray, "input mode"]:
+    """Cost of each mode on top of the cheap pass for each input, as integers; 0 for cheap."""
+    assert allowed.convention is not None
+    return np.rint(_PARTS[allowed.convention] * allowed.prices(table)).astype(np.int64)
+
+
+def allowed_spend(allowed: Allowance, inputs: int, cost: float = 0.0) -> int:
+    """Budget for escalation, in the same integers."""
+    if allowed.costs is None or allowed.convention is None:
+        return int(allowed.slots(inputs))
+    slack = 0.5 if allowed.convention == "usd" else 1e-6
+    parts = _PARTS[allowed.convention] * inputs * (allowed.budget.alpha * allowed.full - cost)
+    return max(0, math.floor(parts + slack))
+
+
+def oracles(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
+    """The best plan over more than two modes of every resample under each budget; None for a skipping router."""
+    return [_oracle(resamples, allowed) for allowed in allowances]
+
+
+def _oracle(resamples: Resamples, allowed: Allowance) -> Sample | None:
+    if allowed.accounting == "skipping":
+        return None
+    values = resamples.table.mode_values
+    if allowed.costs is None:  # every escalation costs one slot, so each input has one best mode
+        return resamples.best(allowed.slots(resamples.inputs)[:, None], values.max(axis=1))[0]
+    return _plan(resamples, values, allowed, cost=0.0)
+
+
+def chances(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
+    """The best information-free mixture of more than two modes in every resample; None for a skipping router.
+
+    Maximises N*sum_m p_m*mean(V^m) over p >= 0 with sum p <= 1 and N*sum_m p_m*C_m within what a free allocator may
+    spend. It is an expectation, so a budget that pays for no whole escalation still buys a part of one.
+    """
+    table = resamples.table
+    parts = (*table.mode_values.T, *np.maximum(table.mode_values, 0.0).T)
+    units = len(table.unit_ids)
+    totals = resamples.counts @ np.column_stack([np.bincount(table.unit, part, minlength=units) for part in parts])
+    gains, benefits = np.hsplit(totals, 2)
+    return [None if a.accounting == "skipping" else _mixture(resamples, a, gains, benefits) for a in allowances]
+
+
+def _mixture(
+    resamples: Resamples,
+    allowed: Allowance,
+    gains: Float[np.ndarray, "resample mode"],
+    benefits: Float[np.ndarray, "resample mode"],
+) -> Sample:
+    """The best mixture of two modes: a linear programme with two constraints has an optimum with at most two."""
+    costs, spend = _mean_costs(resamples, allowed)
+    mean_spend = spend / np.maximum(resamples.inputs, 1.0)
+    gain, benefit, escalated = np.zeros((3, len(mean_spend)))
+    for low, high in itertools.permutations(range(len(costs)), 2):
+        dearer = costs[high] > costs[low]
+        more = np.divide(mean_spend - costs[low], costs[high] - costs[low], out=np.zeros(len(mean_spend)), where=dearer)
+        dear = np.clip(more, 0.0, 1.0)
+        mixed = (1 - dear) * gains[:, low] + dear * gains[:, high]
+        better = dearer & (costs[low] <= mean_spend) & (mixed > gain * (1 + 1e-12))
+        gain = np.where(better, mixed, gain)
+        benefit = np.where(better, (1 - dear) * benefits[:, low] + dear * benefits[:, high], benefit)
+        escalated = np.where(better, resamples.inputs * np.where(low > 0, 1.0, dear), escalated)
+    return Sample(gain, benefit, escalated)
+
+
+def _mean_costs(
+    resamples: Resamples, allowed: Allowance
+) -> tuple[Float[np.ndarray, "mode resample"], Float[np.ndarray, "resample"]]:
+    """Mean cost per input of each mode in every resample, and the total budget there."""
+    table, number = resamples.table, len(resamples.counts)
+    if not allowed.per_input:
+        spend = [allowed_spend(allowed, int(inputs)) for inputs in resamples.inputs]
+        one = mode_costs(allowed, table.modes).astype(float)
+        return np.broadcast_to(one[:, None], (len(one), number)), np.array(spend, dtype=float)
+    prices, units = allowed.prices(table), len(table.unit_ids)
+    totals = resamples.counts @ np.column_stack([np.bincount(table.unit, p, minlength=units) for p in prices.T])
+    return (totals / np.maximum(resamples.inputs, 1.0)[:, None]).T, purses(resamples, allowed)
+
+
+def plan_samples(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
+    """Plans of an allocator's per-mode scores at the capacity it leaves; None where it cannot pay for itself."""
+    if np.isposinf(scores.values).any():
+        raise InputError(f"{scores.name}: scores per mode are added up, so none can be infinite; found +inf.")
+    finite = scores.values[np.isfinite(scores.values)]
+    if finite.size and np.abs(finite).max() > LARGEST_LOSS:
+        raise InputError(
+            f"{scores.name}: scores per mode are added up, so none can be above {LARGEST_LOSS:g} in size; found "
+            f"{finite[np.abs(finite).argmax()]:g}."
+        )
+    scored = np.column_stack([np.zeros(len(scores.values)), np.maximum(scores.values, 0.0)])
+    samples: list[Sample | None] = []
+    for allowed in allowances:
+        cost = allowed.cost_of(scores.name)
+        possible = allowed.feasible(cost) and allowed.accounting != "skipping"
+        samples.append(_plan(resamples, scored, allowed, cost=cost) if possible else None)
+    return samples
+
+
+def _plan(resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float) -> Sample:
+    """Solve every resample; inputs without a score above 0 stay cheap and are left out of the problem."""
+    if allowed.per_input:
+        return _relaxed_plan(resamples, scored, allowed, cost=cost)
+    table = resamples.table
+    costs = mode_costs(allowed, table.modes)
+    rows = np.flatnonzero((scored > 0).any(axis=1))
+    rows = rows[np.argsort(keys.as_text(table.input[rows]), kind="stable")]
+    if not len(rows):
+        return Sample(*np.zeros((3, len(resamples.counts))))
+    values, spend = table.mode_values[rows], [allowed_spend(allowed, int(inputs), cost) for inputs in resamples.inputs]
+    quantities = np.stack([values, np.maximum(values, 0.0), np.broadcast_to(costs > 0, values.shape)], axis=2)
+    unit, scored = table.unit[rows], scored[rows]
+    sums, solved = fills.plan_sums(
+        scored, costs, unit, quantities=quantities, counts=resamples.counts, budgets=np.array(spend)
+    )
+    for index in resamples.watch(np.flatnonzero(~solved).tolist(), "planning draws"):
+        drawn = np.repeat(np.arange(len(rows)), resamples.counts[index, unit].astype(np.int64))
+        modes = knapsack.solve(scored[drawn], costs, spend[index]).modes
+        sums[index] = quantities[drawn, modes].sum(axis=0)
+    return Sample(*sums.T)
+
+
+def _relaxed_plan(
+    resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
+) -> Sample:
+    """The relaxed plan of every resample, with costs per input: steps of all hulls by falling slope."""
+    table, counts = resamples.table, resamples.counts
+    hull = mode_plans.steps(scored, allowed.prices(table))
+    values, rows = table.mode_values, np.arange(len(table))
+    every = [
+        values,
+        np.maximum(values, 0.0),
+        np.broadcast_to(np.arange(values.shape[1]) > 0, values.shape).astype(float),
+    ]
+    begun = [np.bincount(table.unit, quantity[rows, hull.start], minlength=counts.shape[1]) for quantity in every]
+    sums = counts @ np.column_stack(begun)
+    sums += oracle.purse_sums(
+        hull.slope,
+        [quantity[hull.input, hull.target] - quantity[hull.input, hull.source] for quantity in every],
+        table.unit[hull.input],
+        price=hull.cost,
+        counts=counts,
+        purse=purses(resamples, allowed, cost)[:, None],
+    )[:, 0]
+    return Sample(*sums.T)
+
+
+def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optimum]:
+    """Per measured cascade budget: the optimum with its certificate, and its value relative to other plans.
+
+    Two modes need a plan only if every input has costs of its own.
+    """
+    planned_for = [
+        a
+        for a in allowances
+        if a.costs is not None and a.accounting == "cascade" and (len(table.modes) > 2 or a.per_input)
+    ]
+    if not planned_for:
+        return  # converting the ids of many inputs to text would take longer than judging them
+    order = np.argsort(keys.as_text(table.input), kind="stable")
+    values = table.mode_values[order]
+    for allowed in planned_for:
+        spend = allowed_spend(allowed, len(table))
+        costs = input_costs(allowed, table)[order] if allowed.per_input else mode_costs(allowed, table.modes)
+        plan = knapsack.solve(values, costs, spend)
+        proof = mode_plans.check(plan, values, costs)
+        if allowed.per_input:
+            full_only = knapsack.solve(values[:, [0, -1]], costs[:, [0, -1]], spend).value
+        else:
+            full_only = oracle.oracle_gain(table.decision_values, int(allowed.slots(len(table))))
+        modes = np.zeros_like(plan.modes)
+        modes[order] = plan.modes
+        yield Optimum(
+            kind=allowed.budget.kind,
+            alpha=allowed.budget.alpha,
+            convention=allowed.convention,
+            value=plan.value,
+            share_of_cheap_loss=plan.value / table.cheap_loss if table.cheap_loss > 0 else None,
+            full_only=full_only,
+            full_only_share=full_only / plan.value if plan.value > 0 else None,
+            lp_bound=plan.bound,
+            gap=float(proof.gap),
+            multiplier=plan.multiplier,
+            core_inputs=plan.core,
+            modes={mode: int(np.count_nonzero(plan.modes == m)) for m, mode in enumerate(table.modes)},
+            spent=tuple(_spent(modes, allowed, c, table) for c in CONVENTIONS if _has_costs(allowed, c, table)),
+        )
+
+
+def _has_costs(allowed: Allowance, convention: Convention, table: ValueTable) -> bool:
+    modes = {} if allowed.costs is None else allowed.costs.modes
+    return convention in table.input_costs or all(convention in modes.get(mode, {}) for mode in table.modes)
+
+
+def _spent(plan: Int[np.ndarray, "input"], allowed: Allowance, convention: Convention, table: ValueTable) -> Spending:
+    """Cost of a plan's escalations in a convention, and its excess over the budget of the same alpha there."""
+    if convention in table.input_costs:
+        costs = table.input_costs[convention].copy()
+        costs[:, 0] = 0.0
+        spent, full = float(costs[np.arange(len(plan)), plan].sum()), float(costs[:, -1].sum())
+        limit = allowed.budget.alpha * full
+    else:
+        assert allowed.costs is not None
+        per_mode = np.array([0.0] + [allowed.costs.of_mode(mode, convention) for mode in table.modes[1:]])
+        spent = float(per_mode[plan].sum())
+        limit = len(plan) * allowed.budget.alpha * per_mode[-1]
+    return Spending(convention, spent, limit, float(spent / limit - 1))

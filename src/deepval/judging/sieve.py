@@ -12,8 +12,8 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Num
 from deepval.judging import kernel
-from deepval.judging.agreement import TieAudit
 from deepval.judging.kernel import Sieve, sorted_sums
+from deepval.judging.ties import TieAudit
 from deepval.tables.joins import GroupedSpill
 
 QUANTILES, WIDEST = 500, 2
@@ -70,6 +70,7 @@ class Sifting:
     rows: GroupedSpill = field(init=False)
 
     def __post_init__(self) -> None:
+        # Rows of equal score count in proportion, so those of a block with one score need not be stored.
         self.requested, self.stored = self.sieve.near & ~self.sieve.single, np.zeros_like(self.sieve.near)
         self.rows = GroupedSpill(ROW, len(self.requested))
 
@@ -97,17 +98,18 @@ class Sifting:
     def want(self, counts: Float[np.ndarray, "draw unit"], slots: Int[np.ndarray, "draw budget"]) -> None:
         """Request the rows that these draws need from the next reading."""
         for part in self._pieces(slots):
-            self.requested |= self.sieve.sifted(counts[part], slots[part]).partial & ~self.stored
+            self.requested |= self.sieve.sift(counts[part], slots[part]).partial & ~self.stored
 
     def sums(
         self, counts: Float[np.ndarray, "draw unit"], slots: Int[np.ndarray, "draw budget"]
     ) -> Float[np.ndarray, "draw budget quantity"]:
         """Expected sums of quantities over the highest scores, in every draw of units and for every number of slots."""
+        # The sample only estimates which blocks are cut; rows of others are read before anything is summed.
         self.want(counts, slots)
         self._complete()
         sums = np.empty((*slots.shape, len(self.sieve.tables) - 1))
         for part in self._pieces(slots):
-            sifted = self.sieve.sifted(counts[part], slots[part])
+            sifted = self.sieve.sift(counts[part], slots[part])
             sums[part], left = sifted.sums, sifted.left
             for blocks in self._groups(sifted.partial):
                 rows = self.rows.read(*blocks.tolist())
@@ -128,6 +130,7 @@ class Sifting:
         above, own = tables[:, :block].sum(axis=1), tables[:, block]
         if self.sieve.single[block]:
             return Cut(float(self.sieve.edges[block]), above, own)
+        # The cut is the `left`-th highest row of this block: all blocks above it are taken whole.
         rows = self.block(block)
         left = slots - int(reached[block] - own[0].sum())
         score = float(np.partition(rows["score"], len(rows) - left)[len(rows) - left])

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int
+from deepval.arrays import Float, Int, Num
+from deepval.errors import InputError
 
 SORT_UP_TO = 400_000
 """Above this many inputs a sample first narrows down the cut, so that few rows need to be sorted."""
@@ -125,3 +126,42 @@ def _tie_groups(
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     size = np.diff(np.append(first, len(ordered)))
     return np.repeat(first, size), np.repeat(first + size, size)
+
+
+@dataclass(frozen=True)
+class TieAudit:
+    """What the top k of a score rests on: inputs above its cut, inputs tied at it, slots these fill."""
+
+    k: int
+    above: int
+    tied: int
+    slots: int
+
+    @property
+    def share(self) -> float:
+        """Share of the selection decided by ties: slots/k, 0 if the tied group fits exactly, NaN if k = 0."""
+        if self.k == 0:
+            return math.nan
+        return 0.0 if self.slots == self.tied else self.slots / self.k
+
+
+def tie_audit(score: Num[np.ndarray, "input"], k: int) -> TieAudit:
+    """How much of the top k of a score is decided by ties at its cut, the k-th largest score."""
+    return tie_audits(score, [k])[0]
+
+
+def tie_audits(
+    score: Num[np.ndarray, "input"], numbers: Sequence[int], order: Int[np.ndarray, "input"] | None = None
+) -> list[TieAudit]:
+    """Tie audits for several k at once; `order` sorts the scores from the highest down, if passed."""
+    s = np.asarray(score, dtype=np.float64)
+    if s.ndim != 1 or np.isnan(s).any():
+        raise InputError(f"Scores must be one number per input and not NaN; found an array of shape {s.shape}.")
+    wrong = [k for k in numbers if not 0 <= k <= s.size]
+    if wrong:
+        raise InputError(f"k must lie between 0 and the number of inputs, {s.size}, got {wrong[0]}: lower the budget.")
+    positive_cuts = iter(cuts(s, [k for k in numbers if k], order))
+    at = [next(positive_cuts) if k else TiedCut(math.inf, 0, 0) for k in numbers]
+    return [
+        TieAudit(k=k, above=cut.above, tied=cut.tied, slots=k - cut.above) for k, cut in zip(numbers, at, strict=True)
+    ]

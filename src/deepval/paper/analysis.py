@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
 
 from deepval.cells.folder import BuiltCell
-from deepval.judging.budgets import Selection
+from deepval.judging.allowances import Selection
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart
 from deepval.report.text_tables import Table

@@ -21,7 +21,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import EvaluationData, case_of, judge
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputError, InputWarning
-from deepval.judging.budgets import LEVELS, RAILS, Accounting, Budget, Measured, Selection, conventions, measured
+from deepval.judging.allowances import LEVELS, RAILS, Accounting, Budget, Measured, Selection, conventions, measured
 from deepval.paper.analyses.contrasts import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, scored_on_labels
 from deepval.paper.analyses.selection_regret import FREE
 from deepval.paper.analyses.skipping import skippers

@@ -14,8 +14,8 @@ from typing import Any
 
 from deepval.cells.judgement import openings
 from deepval.errors import InputError, InputWarning
-from deepval.judging.comparison import Basis, parsed
-from deepval.judging.over_cells import PooledComparison, compared_over, together
+from deepval.judging.comparison import Basis, parse_name
+from deepval.judging.over_cells import PooledComparison, compare_bases, together
 from deepval.paper.findings import Finding, RunRows, findings
 from deepval.paper.findings.rules import FAILS, HOLDS, OPEN, Outcome
 from deepval.paper.parts import CellAtHand
@@ -179,14 +179,14 @@ def plan_outcome(path: Path, cells: Sequence[CellAtHand]) -> PlanOutcome:
         known = [at_hand[cell] for cell in item.cells if cell in at_hand]
         key = BudgetKey(item.budget, alpha)
         start = PlannedRow(item.candidate, item.baseline, item.of, key.label, _over(item, known), item.direction)
-        causal = any(parsed(name).policy for name in (item.candidate, item.baseline))
+        causal = any(parse_name(name).policy for name in (item.candidate, item.baseline))
         part = JUDGED.get(CAUSAL if causal else item.budget)
         if len(known) < len(item.cells) or part is None:
             absent = f"{len(item.cells) - len(known)} of its {len(item.cells)} cells are not at hand"
             return replace(start, reason=absent if part else f"{item.budget} budgets are no part of a run")
         try:
             bases = held(item.cells, part)
-            made = compared_over(bases, item.candidate, item.baseline, of=item.of)  # pyright: ignore[reportArgumentType]
+            made = compare_bases(bases, item.candidate, item.baseline, of=item.of)  # pyright: ignore[reportArgumentType]
         except InputError as error:
             return replace(start, reason=str(error))
         found = next((entry for entry in made if entry.budget.holds(kind=item.budget, alpha=alpha)), None)

@@ -113,7 +113,7 @@ def _excess(cell: str | None, parts: Sequence[tuple[Part, Part]]) -> Excess:
     test = np.mean([t for _, t in parts], axis=0)
     difference = np.mean([t - np.maximum(v, 0.0) for v, t in parts], axis=0)
     drawn = difference[1:]
-    bounds = Draws(np.zeros((len(drawn), 1)), None, None).interval(drawn, ~np.isnan(drawn)).snapped()
+    bounds = Draws(np.zeros((len(drawn), 1)), None, None).interval(drawn, ~np.isnan(drawn)).snap()
     return Excess(
         cell,
         validation=known(validation[0]),

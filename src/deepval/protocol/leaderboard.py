@@ -19,7 +19,7 @@ from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_lines, json_text
 from deepval.files.writing import write_atomically
-from deepval.judging.budgets import LEVELS
+from deepval.judging.allowances import LEVELS
 from deepval.progress import Watch, unwatched
 from deepval.protocol import integrity
 from deepval.protocol.cards import folded

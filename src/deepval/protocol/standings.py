@@ -23,21 +23,21 @@ from deepval.arrays import Float
 from deepval.errors import InputWarning
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
-from deepval.judging.budgets import Allowance, Budget, Energy, Latency, Money, Selection, allowance_on
+from deepval.judging.allowances import Allowance, Budget, Energy, Latency, Money, Selection, allowance_on
 from deepval.judging.comparison import Basis, basis, reasons
 from deepval.judging.draws import Draws, child_seeds, make_draws, seeds_by_units
 from deepval.judging.over_cells import (
     Pooled,
     can_resample,
-    mean_gained,
+    mean_difference,
+    mean_gain_ahead,
     mean_if_all,
-    mean_paired,
-    pool_held,
+    pool_bases,
     versus_random_bounds,
     yardsticks,
 )
 from deepval.judging.resamples import Resamples, Sample
-from deepval.judging.rows import Judged, judge, ranked_samples
+from deepval.judging.rows import Judged, judge, ranking_samples
 from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
@@ -105,13 +105,13 @@ def standings(results: Mapping[str, Result], *, unranked: Collection[str] = ()) 
         results: Per cell, the same allocators under the same budgets.
         unranked: Allocators that get no rank and do not affect the ranks of others.
     """
-    return standings_held({cell: basis(result) for cell, result in results.items()}, unranked=unranked)
+    return standings_of_bases({cell: basis(result) for cell, result in results.items()}, unranked=unranked)
 
 
-def standings_held(bases: Mapping[str, Basis], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
+def standings_of_bases(bases: Mapping[str, Basis], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
     """The same from the basis of each result."""
     judged = {cell: _by_row(item) for cell, item in bases.items()}
-    pooled = {(row.allocator, row.budget): row for row in pool_held(bases)}
+    pooled = {(row.allocator, row.budget): row for row in pool_bases(bases)}
     cells = list(bases.values())
     budgets = list(dict.fromkeys(item.row.budget for item in cells[0].judged))
     table: list[Standing] = []
@@ -149,7 +149,7 @@ def _ranks(
 ) -> dict[str, tuple[int, int]]:
     """Ranks by differences with plain random, whatever `chance` is: two allocators need the same origin."""
     feasible = {name: rows for name, rows in members.items() if all(row.sample for row in rows)}
-    samples = mean_gained(list(feasible.values()), random, cells)
+    samples = mean_gain_ahead(list(feasible.values()), random, cells)
     return rank_intervals(
         dict(zip(feasible, samples, strict=True)), cells[0].totals.draws, resampled=can_resample(cells)
     )
@@ -173,7 +173,7 @@ def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged],
     start = Standing(name, **budget.fields, cells=len(members), **yardsticks(members), reason=reasons(*members))
     if not all(member.sample for member in members):
         return start
-    bounds = versus_random_bounds(mean_paired(members, cells), cells)
+    bounds = versus_random_bounds(mean_difference(members, cells), cells)
     return replace(
         start,
         versus_random=bounds.estimate(float(np.mean([member.paired[0] for member in members]))),
@@ -261,9 +261,9 @@ def _standings(
             key: _cell_basis(cell, accepted, alphas, convention=convention, draws=draws, seed=seeds[key], cache=cache)
             for key, cell in cells.items()
         }
-        overall += standings_held(bases, unranked=flagged)
+        overall += standings_of_bases(bases, unranked=flagged)
         for key, judged in bases.items():
-            single[key] += standings_held({key: judged}, unranked=flagged)
+            single[key] += standings_of_bases({key: judged}, unranked=flagged)
     return {"overall": [*map(dict, overall)], "by_cell": {key: [*map(dict, rows)] for key, rows in single.items()}}
 
 
@@ -341,7 +341,7 @@ def judgements(
     entered_scores = [replace(item.scores[cell.name], name=item.card.key) for item in entered]
     gains = {
         keys[scores.name]: stored.get(keys[scores.name])
-        or tuple(map(_gains, ranked_samples(resamples, on_part(table, scores, whole, "error"), allowances)))
+        or tuple(map(_gains, ranking_samples(resamples, on_part(table, scores, whole, "error"), allowances)))
         for scores in entered_scores
     }
     if path is not None and gains.keys() != stored.keys():

@@ -106,7 +106,7 @@ LO_HI = {"bounds": ("lo", "hi")}
 AnyRecord = TypeVar("AnyRecord", bound="Record")
 
 
-class Column(NamedTuple):
+class ColumnForm(NamedTuple):
     """A column of a record: the form of its values, its field, the part of the field, and whether it is required."""
 
     form: Any
@@ -123,7 +123,7 @@ class Record(Mapping[str, Any]):
 
     @classmethod
     @cache
-    def columns(cls) -> Mapping[str, Column]:
+    def columns(cls) -> Mapping[str, ColumnForm]:
         """The columns by name, in the order in which they are written."""
         columns = {}
         for item in cls.__dataclass_fields__.values():
@@ -131,12 +131,15 @@ class Record(Mapping[str, Any]):
             required = item.default is MISSING and item.default_factory is MISSING
             if Estimate in forms:
                 form = float | None if type(None) in forms else float
-                columns[item.name] = Column(form, item.name, "real", required)
+                columns[item.name] = ColumnForm(form, item.name, "real", required)
             if Estimate in forms or Bounds in forms:
                 low, high = item.metadata.get("bounds", (f"{item.name}_lo", f"{item.name}_hi"))
-                columns |= {low: Column(float | None, item.name, "low"), high: Column(float | None, item.name, "high")}
+                columns |= {
+                    low: ColumnForm(float | None, item.name, "low"),
+                    high: ColumnForm(float | None, item.name, "high"),
+                }
             else:
-                columns[item.name] = Column(item.type, item.name, None, required)
+                columns[item.name] = ColumnForm(item.type, item.name, None, required)
         return columns
 
     @classmethod

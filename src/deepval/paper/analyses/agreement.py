@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
-from deepval.judging.agreement import affected, spearman
+from deepval.judging.concordance import affected, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import ratio
 from deepval.paper.analysis import Analysis

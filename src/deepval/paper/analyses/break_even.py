@@ -10,8 +10,8 @@ from statistics import median
 
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.judging.budgets import LEVELS, Latency, Measured, allowance
-from deepval.judging.gaps import break_even
+from deepval.judging.allowances import LEVELS, Latency, Measured, allowance
+from deepval.judging.audits import break_even
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import (
     AllocatorName,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
-from deepval.judging.budgets import LEVELS
+from deepval.judging.allowances import LEVELS
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import CellName, Units, column, count, declared_table, judged, level, yes_no

@@ -10,7 +10,7 @@ from typing import Literal
 
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
-from deepval.judging.agreement import affected, pair_counts, reversal, spearman
+from deepval.judging.concordance import affected, pair_counts, reversal, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import ratio
 from deepval.paper.analysis import Analysis

@@ -15,8 +15,8 @@ from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError, InputWarning, NothingToLearnError
-from deepval.judging.budgets import Selection
-from deepval.judging.over_cells import PooledComparison, compared_over, together
+from deepval.judging.allowances import Selection
+from deepval.judging.over_cells import PooledComparison, compare_bases, together
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, shares
@@ -207,8 +207,8 @@ def contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]) -
             inside = {cell: item for cell, item in bases.items() if {one, other} <= named[cell]}
             if not inside:
                 continue
-            alone = {cell: compared_over({cell: item}, one, other) for cell, item in inside.items()}
-            for mean in compared_over(inside, one, other):
+            alone = {cell: compare_bases({cell: item}, one, other) for cell, item in inside.items()}
+            for mean in compare_bases(inside, one, other):
                 labels = (recipe, label, against)
                 records.append(_contrast(mean, labels, ALL, (None, None)))
                 for cell, rows in alone.items():

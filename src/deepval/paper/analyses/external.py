@@ -18,7 +18,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of
-from deepval.judging.agreement import affected, pair_counts, sign_disagreement, spearman
+from deepval.judging.concordance import affected, pair_counts, sign_disagreement, spearman
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import CellName, Form, column, decimals, declared_table, share
 from deepval.progress import Watch, unwatched

@@ -1,7 +1,7 @@
 """Cells with several modes and costs -> what choosing among fidelities is worth beside the top mode alone.
 
-The optimum is an exact knapsack over all modes in milliseconds or millijoules (judging/ladder.py). A plan that is best
-under one of them is also charged in the others: the best plan for energy need not keep the latency budget.
+The optimum is an exact knapsack over all modes in milliseconds or millijoules (judging/selections.py). A plan that is
+best under one of them is also charged in the others: the best plan for energy need not keep the latency budget.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from deepval.cells.folder import BuiltCell
-from deepval.judging.budgets import LEVELS, Energy, Latency, Measured, allowance
-from deepval.judging.ladder import optima
+from deepval.judging.allowances import LEVELS, Energy, Latency, Measured, allowance
+from deepval.judging.selections import optima
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import (
     BudgetColumns,

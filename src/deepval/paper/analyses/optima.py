@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
-from deepval.judging.agreement import transfer
+from deepval.judging.concordance import transfer
 from deepval.paper.analyses.consumers import pairs, shared_inputs
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import Units, column, count, declared_table, level

@@ -16,7 +16,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
 from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
-from deepval.judging.budgets import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Selection
 from deepval.paper.analyses.contrasts import GATES
 from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
 from deepval.paper.row_columns import AllocatorName, CellName, column, high, low

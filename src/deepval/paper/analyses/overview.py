@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from deepval.judging.budgets import LEVELS
+from deepval.judging.allowances import LEVELS
 from deepval.judging.over_cells import Pooled, pool
 from deepval.paper.analysis import RESULTS, Analysis
 from deepval.report.comparisons import overview

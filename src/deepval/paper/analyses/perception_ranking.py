@@ -13,8 +13,8 @@ from statistics import median
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputWarning
-from deepval.judging.agreement import pair_counts
-from deepval.judging.budgets import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Selection
+from deepval.judging.concordance import pair_counts
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analyses.selection_regret import (
     FEWEST_TEST,

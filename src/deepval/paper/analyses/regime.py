@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from deepval.judging.agreement import tie_audit
 from deepval.judging.draws import concentration
+from deepval.judging.ties import tie_audit
 from deepval.report.text_tables import quantity
 from deepval.tables.shares import quota
 from deepval.tables.values import ValueTable

@@ -17,7 +17,7 @@ from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import unit_data, variant_tables
 from deepval.diagnostics import DIAGNOSTICS, Evidence
 from deepval.errors import InputError, is_of_machine
-from deepval.judging.budgets import Selection, allowance
+from deepval.judging.allowances import Selection, allowance
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge

@@ -7,7 +7,7 @@ from typing import Annotated
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge
-from deepval.judging.budgets import Selection
+from deepval.judging.allowances import Selection
 from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
 from deepval.paper.row_columns import AllocatorName, CellName, column, declared_table, yes_no
 from deepval.progress import Watch, unwatched

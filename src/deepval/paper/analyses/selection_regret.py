@@ -17,7 +17,7 @@ from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError
-from deepval.judging.budgets import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.comparison import Basis, Contender, basis, contenders
 from deepval.judging.draws import Draws
 from deepval.judging.over_cells import Pair, mean_if_all, over_pairs, shared_draws

@@ -16,9 +16,8 @@ from deepval.errors import InputError
 from deepval.judging.comparison import Basis, basis
 from deepval.judging.draws import Draws
 from deepval.judging.over_cells import can_resample, mean_over_cells, shared_draws
-from deepval.judging.policies import RATE_TOLERANCE
 from deepval.judging.resamples import Sample
-from deepval.judging.streams import Streamed
+from deepval.judging.stream_rows import RATE_TOLERANCE, Streamed
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import AllocatorName, BudgetColumns, column, declared_table, high, low
 from deepval.paper.row_columns import share as in_percent
@@ -91,7 +90,7 @@ class _Member(NamedTuple):
         ndg = totals.ndg(ours, prize) - totals.ndg(theirs, prize)
         # Where a draw holds nothing to gain there is no nDG, but two that gain the same there do not differ.
         ndg = np.where((prize <= 0) & totals.same(ours, theirs) & bool(prize[0] > 0), 0.0, ndg)
-        return ndg[: totals.drawn.stop], totals.paired(ours, theirs).share[: totals.drawn.stop]
+        return ndg[: totals.drawn.stop], totals.paired_difference(ours, theirs).share[: totals.drawn.stop]
 
 
 def control_scores(inputs: int, number: int, *, seed: int = 0) -> dict[str, Float[np.ndarray, "input"]]:
@@ -166,7 +165,7 @@ def _means(running: Sequence[_Member], draws: Draws) -> dict[str, Any]:
     for names, cells in ((("difference", "lo", "hi"), ndg), (("gain_difference", "gain_lo", "gain_hi"), gain)):
         mean = mean_over_cells(cells) if cells else np.full(1 + len(draws), np.nan)
         usable = ~np.isnan(mean[1:]) & resampled
-        bounds = draws.interval(mean[1:], usable).snapped()
+        bounds = draws.interval(mean[1:], usable).snap()
         means |= dict(zip(names, map(known, (mean[0], bounds.low, bounds.high)), strict=True))
         if names[0] == "difference":
             means["dropped"] = int(np.count_nonzero(~usable)) if usable.any() else 0

@@ -17,9 +17,9 @@ from deepval.cells.fitting import Scored, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.diagnostics import PLANNING_DIAGNOSTICS
 from deepval.errors import InputError, InputWarning, is_of_machine
-from deepval.judging.agreement import sign_disagreement, spearman
-from deepval.judging.budgets import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.comparison import basis
+from deepval.judging.concordance import sign_disagreement, spearman
 from deepval.judging.evaluation import evaluate
 from deepval.paper.analysis import Analysis, Option
 from deepval.paper.row_columns import column, count, declared_table
@@ -265,7 +265,7 @@ def _gap_interval(one: Result, other: Result, name: str) -> tuple[float | None, 
         item = next(item for item in part.judged if item.row.allocator == name)
         if item.sample is None:
             return None, None
-        usable &= part.totals.prized(item.prize)
+        usable &= part.totals.large_prizes(item.prize)
         ndg.append(part.totals.ndg(item.sample.gain, item.prize)[part.totals.drawn])
     usable &= ndg[1] > 0
     bounds = draws.interval(1 - np.divide(ndg[0], ndg[1], out=np.full(len(draws), np.nan), where=usable), usable)

@@ -8,8 +8,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError
-from deepval.judging.agreement import tie_audit
-from deepval.judging.ties import nth_highest
+from deepval.judging.ties import nth_highest, tie_audit
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import CellName, Units, column, count, declared_table, judged, level
 from deepval.paper.row_columns import share as in_percent

@@ -10,7 +10,7 @@ from deepval.allocators import Recipe, recipe_by_name
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge
-from deepval.judging.budgets import LEVELS, Selection
+from deepval.judging.allowances import LEVELS, Selection
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import AllocatorName, column, declared_table, or_nothing, sees_the_same, share
 from deepval.progress import Watch, unwatched

@@ -15,22 +15,21 @@ import numpy as np
 from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError
 from deepval.judging import selections
-from deepval.judging.budgets import Allowance, no_prize
+from deepval.judging.allowances import Allowance, no_prize
 from deepval.judging.policies import (
-    RATE_TOLERANCE,
     AdaptiveThreshold,
     CausalCap,
     FrozenThreshold,
     Policy,
     TokenBucket,
-    rate_missed,
-    unit_totals,
 )
 from deepval.judging.resamples import Resamples, Sample
 from deepval.results import Reason, Stream, in_words, joined, known
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
+RATE_TOLERANCE = 0.05
+"""A realised share further than this from alpha misses the rate."""
 ETAS = (0.005, 0.01, 0.02, 0.05, 0.1)
 """Step sizes that an adaptive threshold is tuned over."""
 CAPS = (1.0, 2.0, 5.0, 10.0, math.inf)
@@ -71,7 +70,7 @@ def tune_adaptive_threshold(
 ) -> TunedPolicy[AdaptiveThreshold]:
     """The adaptive threshold with the eta that does best on the validation units."""
     policies = [AdaptiveThreshold(eta, score, alpha) for eta in etas]
-    return _tuned(policies, etas, score=score, unit=unit, order=order, value=value, alpha=alpha)
+    return _tune(policies, etas, score=score, unit=unit, order=order, value=value, alpha=alpha)
 
 
 def tune_token_bucket(
@@ -86,10 +85,10 @@ def tune_token_bucket(
     """The token bucket, over the threshold calibrated at alpha, with the cap that does best in validation."""
     threshold = FrozenThreshold.calibrate(score, alpha)
     policies = [TokenBucket(cap, threshold, alpha) for cap in caps]
-    return _tuned(policies, caps, score=score, unit=unit, order=order, value=value, alpha=alpha)
+    return _tune(policies, caps, score=score, unit=unit, order=order, value=value, alpha=alpha)
 
 
-def _tuned(
+def _tune(
     policies: Sequence[Tunable],
     candidates: Sequence[float],
     *,
@@ -120,6 +119,13 @@ def best_trial(tried: Sequence[Trial], alpha: float, tolerance: float = RATE_TOL
     # Rates on either side of alpha are equally near up to float noise, and then the first one wins.
     distances = [abs(trial.rate - alpha) for trial in tried]
     return next(i for i, distance in enumerate(distances) if distance <= min(distances) + 1e-12)
+
+
+def rate_missed(realised: float, alpha: float, tolerance: float = RATE_TOLERANCE) -> bool:
+    """Whether the realised share is further from alpha than a tolerance (5 points); exactly as far is not missed."""
+    if math.isnan(realised):
+        raise InputError("A realised share must be a number, got NaN: a rate needs at least one input.")
+    return bool(abs(realised - alpha) > tolerance + 1e-12)
 
 
 class Cap(NamedTuple):
@@ -182,9 +188,9 @@ def streams(
                 streamed_rows.append(Streamed(row, None, prize))
                 continue
             rate = allowed.share(cost)
-            ranked = resamples.ranked(own, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
+            ranked = resamples.ranking(own, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
             for accepted in _acceptances(own.values, resamples.table, other.values, calibration_table, rate):
-                streamed = _streamed(
+                streamed = _stream(
                     start,
                     resamples,
                     accepted,
@@ -229,7 +235,7 @@ def _acceptances(
     yield Acceptance("token bucket", size, bucket.decide(score, table.unit, at))
 
 
-def _streamed(
+def _stream(
     start: Stream,
     resamples: Resamples,
     accepted: Acceptance,
@@ -247,9 +253,9 @@ def _streamed(
     behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
     # A draw in which the oracle gains nothing has no nDG; if both gains are equal there, their difference is still 0.
     in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
-    difference, resampled = resamples.paired(gain, chance), resamples.resampled
+    difference, resampled = resamples.paired_difference(gain, chance), resamples.resampled
     compared = resampled and bool(prize[0] > 0)
-    of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snapped()
+    of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snap()
     of_random = resamples.versus(difference)
     reasons = ([] if prize[0] > 0 else [without_prize]) + resamples.undefined()
     row = replace(
@@ -272,3 +278,47 @@ def _streamed(
         reason=joined(reasons),
     )
     return Streamed(row, Sample(gain, resamples.counts @ totals.benefit, resamples.counts @ totals.escalated), prize)
+
+
+@dataclass(frozen=True)
+class UnitTotals:
+    """Sums per unit under an acceptance; a bootstrap draw is its counts per unit times these.
+
+    Gain = benefit - harm; harm is a positive number; `escalated` is the (expected) number of escalations.
+    """
+
+    gain: Float[np.ndarray, " unit"]
+    benefit: Float[np.ndarray, " unit"]
+    harm: Float[np.ndarray, " unit"]
+    escalated: Float[np.ndarray, " unit"]
+    inputs: Int[np.ndarray, " unit"]
+
+
+def unit_totals(
+    acceptance: Float[np.ndarray, "input"],
+    value: Float[np.ndarray, "input"],
+    *,
+    unit: Int[np.ndarray, "input"],
+    units: int,
+) -> UnitTotals:
+    """Gain, benefit, harm, escalations and inputs of each of the units 0 to `units` - 1."""
+    if not acceptance.shape == value.shape == unit.shape:
+        raise InputError(
+            "Acceptances, values and units must be one per input, got shapes "
+            f"{acceptance.shape}, {value.shape}, {unit.shape}: align them by input."
+        )
+    if unit.size and not 0 <= unit.min() <= unit.max() < units:
+        raise InputError(
+            f"Unit indices must lie between 0 and {units - 1}, got {unit.min()} to {unit.max()}: "
+            "number the units from 0."
+        )
+    # bincount returns integers for empty weights, so the result is converted to float64.
+    weights = np.stack([acceptance * np.maximum(value, 0), acceptance * np.maximum(-value, 0), acceptance])
+    benefit, harm, escalated = (np.bincount(unit, w, minlength=units).astype(np.float64) for w in weights)
+    return UnitTotals(
+        gain=benefit - harm,
+        benefit=benefit,
+        harm=harm,
+        escalated=escalated,
+        inputs=np.bincount(unit, minlength=units),
+    )

@@ -281,10 +281,16 @@ def charging(
     scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance], missing_costs: MissingCosts
 ) -> list[Allowance]:
     """The allowances with the allocators that they cannot charge; a diagnostic is an error unless those are listed."""
-    if missing_costs == "error":
-        _refuse_diagnostics(scores, allowances)
-        return list(allowances)
-    return [replace(allowed, unpriced=_unpriced(scores, allowed)) for allowed in allowances]
+    if missing_costs == "list":
+        return [replace(allowed, unpriced=_unpriced(scores, allowed)) for allowed in allowances]
+    diagnostic = next((item.name for item in scores if item.kind == "diagnostic"), None)
+    measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)
+    if diagnostic and measured:
+        raise InputError(
+            f"{diagnostic} is a diagnostic: it uses the answer, which no vehicle has, so {measured} budgets cannot "
+            "charge it. Judge it under selection budgets only, or leave it out."
+        )
+    return list(allowances)
 
 
 def _unpriced(scores: Sequence[Scores | ScannedScores], allowed: Allowance) -> dict[str, Reason]:
@@ -300,18 +306,7 @@ def _unpriced(scores: Sequence[Scores | ScannedScores], allowed: Allowance) -> d
     }
 
 
-def _refuse_diagnostics(scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance]) -> None:
-    """Raise where a diagnostic would be judged under a measured budget."""
-    diagnostic = next((item.name for item in scores if item.kind == "diagnostic"), None)
-    measured = next((item.budget.kind for item in allowances if item.budget.kind != "selection"), None)
-    if diagnostic and measured:
-        raise InputError(
-            f"{diagnostic} is a diagnostic: it uses the answer, which no vehicle has, so {measured} budgets cannot "
-            "charge it. Judge it under selection budgets only, or leave it out."
-        )
-
-
-def charged(allowances: Sequence[Allowance], table: ValueTable | None = None) -> dict[str, Any] | None:
+def cost_figures(allowances: Sequence[Allowance], table: ValueTable | None = None) -> dict[str, Any] | None:
     """The charged costs, in the form of a costs file; costs per input as means over the judged inputs."""
     figures = next((a.costs for a in allowances if a.costs is not None), None)
     if figures is None:

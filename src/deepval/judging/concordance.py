@@ -5,7 +5,6 @@ Ties are exact equality of float64 and -0.0 equals 0.0. A statistic without a si
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,7 +12,6 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Num
 from deepval.errors import InputError
-from deepval.judging.ties import TiedCut, cuts
 from deepval.tables.values import most_helpful
 
 PAIRED = 16
@@ -83,23 +81,6 @@ class TransferBounds:
     oracle_gain: float
 
 
-@dataclass(frozen=True)
-class TieAudit:
-    """What the top k of a score rests on: inputs above its cut, inputs tied at it, slots these fill."""
-
-    k: int
-    above: int
-    tied: int
-    slots: int
-
-    @property
-    def share(self) -> float:
-        """Share of the selection decided by ties: slots/k, 0 if the tied group fits exactly, NaN if k = 0."""
-        if self.k == 0:
-            return math.nan
-        return 0.0 if self.slots == self.tied else self.slots / self.k
-
-
 class Reversal(NamedTuple):
     """Inputs that both systems want escalated: `first` before `second` for one, after it for the other."""
 
@@ -109,7 +90,7 @@ class Reversal(NamedTuple):
 
 def affected(value: Num[np.ndarray, "input"], *, tolerance: float = 0.0) -> Bool[np.ndarray, "input"]:
     """Which inputs a quantity is non-zero on: |value| > tolerance."""
-    (v,) = _aligned(value)
+    (v,) = _align(value)
     return np.abs(v) > tolerance
 
 
@@ -117,7 +98,7 @@ def sign_disagreement(
     first: Num[np.ndarray, "input"], second: Num[np.ndarray, "input"], *, tolerance: float = 0.0
 ) -> Share:
     """Inputs with opposite signs among those where both quantities are non-zero."""
-    a, b = _aligned(first, second)
+    a, b = _align(first, second)
     both = (np.abs(a) > tolerance) & (np.abs(b) > tolerance)
     opposite = both & ((a > 0) != (b > 0))
     return Share(int(opposite.sum()), int(both.sum()))
@@ -127,7 +108,7 @@ def harm_given_gain(
     gain: Num[np.ndarray, "input"], value: Num[np.ndarray, "input"], *, tolerance: float = 0.0
 ) -> Share:
     """P(V < 0 | V != 0, G > 0): harmed inputs among the affected ones whose perception improves."""
-    g, v = _aligned(gain, value)
+    g, v = _align(gain, value)
     improved = (g > tolerance) & (np.abs(v) > tolerance)
     return Share(int((improved & (v < 0)).sum()), int(improved.sum()))
 
@@ -142,7 +123,7 @@ def spearman(
 
     NaN with fewer than two inputs or where a quantity is constant.
     """
-    a, b = _aligned(first, second)
+    a, b = _align(first, second)
     if among is not None:
         if among.dtype != np.bool_ or among.shape != a.shape:
             raise InputError(
@@ -162,7 +143,7 @@ def pair_counts(first: Num[np.ndarray, "input"], second: Num[np.ndarray, "input"
 
     In the order of (first, second) a pair is discordant iff it is a strict inversion of `second`.
     """
-    a, b = _aligned(first, second)
+    a, b = _align(first, second)
     if a.size == 0:
         return PairCounts(0, 0, 0, 0, 0)
     first_rank, second_rank = _ranks(a), _ranks(b)
@@ -188,7 +169,7 @@ def transfer(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "inpu
     with inputs equal to it; with fewer it holds every positive input and any zero-valued ones in the slots
     left. nDG = gain/OPT with OPT = the sum of the min(k, |P|) largest positive other values.
     """
-    v, other = _aligned(value, other_value)
+    v, other = _align(value, other_value)
     if k < 0:
         raise InputError(f"k must be at least 0, got {k}: pass the number of inputs the budget allows.")
     if not (np.isfinite(v).all() and np.isfinite(other).all()):
@@ -207,32 +188,12 @@ def transfer(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "inpu
     )
 
 
-def tie_audit(score: Num[np.ndarray, "input"], k: int) -> TieAudit:
-    """How much of the top k of a score is decided by ties at its cut, the k-th largest score."""
-    return tie_audits(score, [k])[0]
-
-
-def tie_audits(
-    score: Num[np.ndarray, "input"], numbers: Sequence[int], order: Int[np.ndarray, "input"] | None = None
-) -> list[TieAudit]:
-    """Tie audits for several k at once; `order` sorts the scores from the highest down, if passed."""
-    (s,) = _aligned(score)
-    wrong = [k for k in numbers if not 0 <= k <= s.size]
-    if wrong:
-        raise InputError(f"k must lie between 0 and the number of inputs, {s.size}, got {wrong[0]}: lower the budget.")
-    positive_cuts = iter(cuts(s, [k for k in numbers if k], order))
-    at = [next(positive_cuts) if k else TiedCut(math.inf, 0, 0) for k in numbers]
-    return [
-        TieAudit(k=k, above=cut.above, tied=cut.tied, slots=k - cut.above) for k, cut in zip(numbers, at, strict=True)
-    ]
-
-
 def reversal(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "input"]) -> Reversal | None:
     """A pair positive under both with value[first] > value[second] and the opposite under the other, or None.
 
     Where there is one, no single strict ranking is optimal for both systems at every budget.
     """
-    v, other = _aligned(value, other_value)
+    v, other = _align(value, other_value)
     both_help = np.flatnonzero((v > 0) & (other > 0))
     ascending = both_help[np.lexsort((other[both_help], v[both_help]))]
     # Inputs tied in value stand in ascending order of the other, so a step down means value rose strictly.
@@ -243,7 +204,7 @@ def reversal(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "inpu
     return Reversal(first=int(ascending[lower + 1]), second=int(ascending[lower]))
 
 
-def _aligned(*quantities: Num[np.ndarray, "..."]) -> tuple[Float[np.ndarray, "input"], ...]:
+def _align(*quantities: Num[np.ndarray, "..."]) -> tuple[Float[np.ndarray, "input"], ...]:
     """The quantities as float64, of one length and without NaN."""
     arrays = tuple(np.asarray(quantity, dtype=np.float64) for quantity in quantities)
     shapes = [array.shape for array in arrays]

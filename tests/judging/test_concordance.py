@@ -8,8 +8,9 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from deepval.errors import InputError
-from deepval.judging import agreement
-from deepval.judging.agreement import PairCounts, Reversal, Share, TieAudit
+from deepval.judging import concordance
+from deepval.judging.concordance import PairCounts, Reversal, Share
+from deepval.judging.ties import TieAudit, tie_audit
 from reference import agreement as slow
 
 CASES = 2_000
@@ -45,10 +46,10 @@ def assert_same(found, expected) -> None:
 
 def test_signs_by_hand():
     first, second = read_only([1, 2, -1, 0, 3]), read_only([-1, 2, -4, 5, 0])
-    assert agreement.sign_disagreement(first, second) == Share(count=1, of=3)
-    assert agreement.sign_disagreement(first, second).share == 1 / 3
+    assert concordance.sign_disagreement(first, second) == Share(count=1, of=3)
+    assert concordance.sign_disagreement(first, second).share == 1 / 3
     # Gain is positive on inputs 0, 1 and 4; input 4 is not affected, input 0 is harmed.
-    assert agreement.harm_given_gain(first, second) == Share(count=1, of=2)
+    assert concordance.harm_given_gain(first, second) == Share(count=1, of=2)
 
 
 def test_paper_counts_of_opposite_signs():
@@ -56,56 +57,56 @@ def test_paper_counts_of_opposite_signs():
 
 
 def test_signs_without_a_common_input_are_undefined():
-    nothing = agreement.sign_disagreement(read_only([1, 0]), read_only([0, 1]))
+    nothing = concordance.sign_disagreement(read_only([1, 0]), read_only([0, 1]))
     assert nothing == Share(0, 0)
     assert math.isnan(nothing.share)
-    assert math.isnan(agreement.harm_given_gain(read_only([-1]), read_only([-1])).share)
+    assert math.isnan(concordance.harm_given_gain(read_only([-1]), read_only([-1])).share)
 
 
 def test_tolerance_turns_noise_into_zero():
     first, second = read_only([1e-12, 1, 1]), read_only([-1, -1e-10, -1])
-    assert agreement.sign_disagreement(first, second) == Share(3, 3)
-    assert agreement.sign_disagreement(first, second, tolerance=1e-9) == Share(1, 1)
-    assert agreement.harm_given_gain(first, second, tolerance=1e-9) == Share(1, 1)
-    assert agreement.affected(second, tolerance=1e-9).tolist() == [True, False, True]
+    assert concordance.sign_disagreement(first, second) == Share(3, 3)
+    assert concordance.sign_disagreement(first, second, tolerance=1e-9) == Share(1, 1)
+    assert concordance.harm_given_gain(first, second, tolerance=1e-9) == Share(1, 1)
+    assert concordance.affected(second, tolerance=1e-9).tolist() == [True, False, True]
 
 
 def test_signs_match_the_slow_twin():
     for a, b, rng in tied_pairs_of_values(seed=1, largest=12):
         tolerance = float(rng.choice([0.0, 0.25, 0.3]))
-        found = agreement.sign_disagreement(a, b, tolerance=tolerance)
+        found = concordance.sign_disagreement(a, b, tolerance=tolerance)
         assert (found.count, found.of) == slow.sign_disagreement(a.tolist(), b.tolist(), tolerance)
-        found = agreement.harm_given_gain(a, b, tolerance=tolerance)
+        found = concordance.harm_given_gain(a, b, tolerance=tolerance)
         assert (found.count, found.of) == slow.harm_given_gain(a.tolist(), b.tolist(), tolerance)
 
 
 def test_spearman_by_hand():
     # Ranks 1 2 3 against 2 1 3: 1 - 6*(1 + 1 + 0)/(3*(9 - 1)).
-    assert agreement.spearman(read_only([10, 20, 30]), read_only([5, 1, 9])) == pytest.approx(1 - 12 / 24)
-    assert agreement.spearman(read_only([1, 1, 2]), read_only([3, 3, 8])) == 1.0
-    assert agreement.spearman(np.array([1, 2, 3]), np.array([3, 2, 1])) == -1.0
+    assert concordance.spearman(read_only([10, 20, 30]), read_only([5, 1, 9])) == pytest.approx(1 - 12 / 24)
+    assert concordance.spearman(read_only([1, 1, 2]), read_only([3, 3, 8])) == 1.0
+    assert concordance.spearman(np.array([1, 2, 3]), np.array([3, 2, 1])) == -1.0
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [2.0, 2.0, 2.0]])
 def test_spearman_of_nothing_or_a_constant_is_undefined(values):
-    assert math.isnan(agreement.spearman(read_only(values), read_only(np.arange(len(values)))))
+    assert math.isnan(concordance.spearman(read_only(values), read_only(np.arange(len(values)))))
 
 
 def test_spearman_on_affected_inputs_only():
     gain, value = read_only([1, 2, 3, 9]), read_only([3, 2, 1, 0])
-    assert agreement.spearman(gain, value, among=agreement.affected(value)) == -1.0
-    assert math.isnan(agreement.spearman(gain, value, among=np.zeros(4, dtype=bool)))
+    assert concordance.spearman(gain, value, among=concordance.affected(value)) == -1.0
+    assert math.isnan(concordance.spearman(gain, value, among=np.zeros(4, dtype=bool)))
 
 
 def test_spearman_matches_the_slow_twin():
     for a, b, rng in tied_pairs_of_values(seed=2, largest=12):
         among = rng.random(a.size) < rng.choice([0.5, 0.9, 1.0])
-        assert_same(agreement.spearman(a, b, among=among), slow.spearman(a[among].tolist(), b[among].tolist()))
+        assert_same(concordance.spearman(a, b, among=among), slow.spearman(a[among].tolist(), b[among].tolist()))
 
 
 def test_pair_counts_by_hand():
     # Pairs: 01 tied in first; 02 and 12 concordant; 03 and 13 discordant; 23 discordant.
-    counts = agreement.pair_counts(read_only([1, 1, 2, 3]), read_only([4, 5, 6, 0]))
+    counts = concordance.pair_counts(read_only([1, 1, 2, 3]), read_only([4, 5, 6, 0]))
     assert counts == PairCounts(concordant=2, discordant=3, tied_first=1, tied_second=0, tied_both=0)
     assert counts.ordered_differently == 3 / 5
     assert counts.gamma == (2 - 3) / 5
@@ -115,21 +116,21 @@ def test_pair_counts_by_hand():
 
 @pytest.mark.parametrize("values", [[], [1.0], [2.0, 2.0]])
 def test_pair_statistics_without_a_strict_pair_are_undefined(values):
-    counts = agreement.pair_counts(read_only(values), read_only(values))
+    counts = concordance.pair_counts(read_only(values), read_only(values))
     assert (counts.concordant, counts.discordant, counts.tied_both) == (0, 0, max(0, len(values) - 1))
     assert all(math.isnan(x) for x in (counts.gamma, counts.ordered_differently, counts.tau_b))
 
 
 def test_signed_zeros_tie_and_infinities_rank():
-    counts = agreement.pair_counts(read_only([0.0, -0.0, np.inf]), read_only([-np.inf, 1, np.inf]))
+    counts = concordance.pair_counts(read_only([0.0, -0.0, np.inf]), read_only([-np.inf, 1, np.inf]))
     assert counts == PairCounts(concordant=2, discordant=0, tied_first=1, tied_second=0, tied_both=0)
-    counts = agreement.pair_counts(read_only([1, 2, 3]), read_only([np.inf, np.inf, -0.0]))
+    counts = concordance.pair_counts(read_only([1, 2, 3]), read_only([np.inf, np.inf, -0.0]))
     assert counts == PairCounts(concordant=0, discordant=2, tied_first=0, tied_second=1, tied_both=0)
 
 
 def test_pair_counts_match_the_slow_twin():
     for a, b, _ in tied_pairs_of_values(seed=3, largest=20):
-        counts = agreement.pair_counts(a, b)
+        counts = concordance.pair_counts(a, b)
         found = (
             counts.concordant,
             counts.discordant,
@@ -150,17 +151,17 @@ def test_rank_statistics_match_scipy():
         b = np.where(rng.random(n) < 0.5, a, rng.integers(0, levels, n))
         if np.ptp(a) == 0 or np.ptp(b) == 0:
             continue
-        assert_same(agreement.pair_counts(a, b).tau_b, stats.kendalltau(a, b)[0])
-        assert_same(agreement.spearman(a, b), stats.spearmanr(a, b)[0])
+        assert_same(concordance.pair_counts(a, b).tau_b, stats.kendalltau(a, b)[0])
+        assert_same(concordance.spearman(a, b), stats.spearmanr(a, b)[0])
 
 
 def test_a_million_inputs():
     n = 1_000_000
     x = np.arange(n, dtype=np.float64)
-    assert agreement.pair_counts(x, -x).discordant == n * (n - 1) // 2
+    assert concordance.pair_counts(x, -x).discordant == n * (n - 1) // 2
     # Blocks of four, 1 1 0 0 then 3 3 2 2 and so on: four inversions and two ties in each.
     y = np.arange(n) // 4 * 2 + 1 - np.arange(n) % 4 // 2
-    counts = agreement.pair_counts(x, y)
+    counts = concordance.pair_counts(x, y)
     assert (counts.discordant, counts.tied_second) == (4 * n // 4, 2 * n // 4)
 
 
@@ -170,20 +171,20 @@ def test_pair_statistics_obey_symmetry(data):
     values = arrays(np.float64, n, elements=st.integers(-4, 4).map(float))
     a, b = data.draw(values), data.draw(values)
     forward, backward, mirrored = (
-        agreement.pair_counts(a, b),
-        agreement.pair_counts(b, a),
-        agreement.pair_counts(a, -b),
+        concordance.pair_counts(a, b),
+        concordance.pair_counts(b, a),
+        concordance.pair_counts(a, -b),
     )
     assert (forward.concordant, forward.discordant) == (backward.concordant, backward.discordant)
     assert (forward.concordant, forward.discordant) == (mirrored.discordant, mirrored.concordant)
     assert (forward.tied_first, forward.tied_second) == (backward.tied_second, backward.tied_first)
     assert_same(forward.gamma, 1 - 2 * forward.ordered_differently)
-    assert_same(agreement.spearman(a, b), agreement.spearman(b, a))
+    assert_same(concordance.spearman(a, b), concordance.spearman(b, a))
 
 
 def test_transfer_by_hand_with_a_tied_cut():
     value, other = read_only([5, 2, 2, 2, -1]), read_only([-1, 3, 0.5, -4, 9])
-    found = agreement.transfer(value, other, k=2)
+    found = concordance.transfer(value, other, k=2)
     # Input 0 is sure; one of 1, 2, 3 joins it: +3 at best, -4 at worst. The other's own optimum is 9 + 3.
     assert found.most.escalated.tolist() == [True, True, False, False, False]
     assert found.least.escalated.tolist() == [True, False, False, True, False]
@@ -193,17 +194,17 @@ def test_transfer_by_hand_with_a_tied_cut():
 
 def test_transfer_by_hand_with_slots_to_spare():
     value, other = read_only([5, 0, 0, 0, -1]), read_only([-1, 3, 0.5, -4, 9])
-    found = agreement.transfer(value, other, k=3)
+    found = concordance.transfer(value, other, k=3)
     # Input 0 is sure; of the zeros at most two join: both useful ones at best, only the harmful one at worst.
     assert (found.most.gain, found.least.gain, found.oracle_gain) == (-1 + 3 + 0.5, -1 - 4, 9 + 3 + 0.5)
     assert found.least.escalated.tolist() == [True, False, False, True, False]
 
 
 def test_transfer_without_a_prize_is_undefined():
-    found = agreement.transfer(read_only([1, 2]), read_only([-1, 0]), k=1)
+    found = concordance.transfer(read_only([1, 2]), read_only([-1, 0]), k=1)
     assert (found.most.gain, found.oracle_gain) == (0, 0)
     assert math.isnan(found.most.ndg)
-    nothing = agreement.transfer(read_only([1, 2]), read_only([1, 2]), k=0)
+    nothing = concordance.transfer(read_only([1, 2]), read_only([1, 2]), k=0)
     assert not nothing.most.escalated.any()
     assert math.isnan(nothing.most.ndg)
 
@@ -212,7 +213,7 @@ def test_transfer_matches_every_subset():
     undecided = 0
     for a, b, rng in tied_pairs_of_values(seed=5, largest=6):
         k = int(rng.integers(0, a.size + 2))
-        found = agreement.transfer(a, b, k=k)
+        found = concordance.transfer(a, b, k=k)
         most, least, own = slow.transfer(a.tolist(), b.tolist(), min(k, a.size))
         assert (found.most.gain, found.least.gain, found.oracle_gain) == (most, least, own)
         best = slow.optima(a.tolist(), min(k, a.size))
@@ -225,41 +226,41 @@ def test_transfer_matches_every_subset():
 
 @given(arrays(np.float64, st.integers(1, 20), elements=st.floats(-5, 5)), st.integers(1, 25))
 def test_transfer_to_itself_is_optimal(value, k):
-    found = agreement.transfer(value, value, k=k)
+    found = concordance.transfer(value, value, k=k)
     assert found.most.gain == found.least.gain == found.oracle_gain
     assert found.most.ndg == 1 if (value > 0).any() else math.isnan(found.most.ndg)
 
 
 def test_tie_audit_of_the_paper():
     score = read_only([2.0] * 326 + [1.0] * 366 + [0.0] * (3376 - 326 - 366))
-    audit = agreement.tie_audit(score, math.floor(0.2 * 3376 + 0.5))
+    audit = tie_audit(score, math.floor(0.2 * 3376 + 0.5))
     assert audit == TieAudit(k=675, above=326, tied=366, slots=349)
     assert audit.share == 349 / 675
 
 
 def test_ties_decide_nothing_where_the_group_fits():
     score = read_only([3, 1, 1, 0])
-    assert agreement.tie_audit(score, 3) == TieAudit(k=3, above=1, tied=2, slots=2)
-    assert agreement.tie_audit(score, 3).share == 0.0
-    assert agreement.tie_audit(score, 4).share == 0.0
-    assert math.isnan(agreement.tie_audit(score, 0).share)
+    assert tie_audit(score, 3) == TieAudit(k=3, above=1, tied=2, slots=2)
+    assert tie_audit(score, 3).share == 0.0
+    assert tie_audit(score, 4).share == 0.0
+    assert math.isnan(tie_audit(score, 0).share)
 
 
 def test_tie_audit_matches_the_slow_twin():
     for a, _, rng in tied_pairs_of_values(seed=6, largest=15):
         k = int(rng.integers(0, a.size + 1))
-        audit = agreement.tie_audit(a, k)
+        audit = tie_audit(a, k)
         above, tied, slots, share = slow.tie_audit(a.tolist(), k)
         assert (audit.above, audit.tied, audit.slots) == (above, tied, slots)
         assert_same(audit.share, share)
 
 
 def test_reversal_by_hand():
-    assert agreement.reversal(read_only([1, 2, 9]), read_only([2, 1, -9])) == Reversal(first=1, second=0)
+    assert concordance.reversal(read_only([1, 2, 9]), read_only([2, 1, -9])) == Reversal(first=1, second=0)
     # Tied under one system is not an opposite strict order, nor is a pair that one system does not want.
-    assert agreement.reversal(read_only([1, 1, 2]), read_only([2, 1, 2])) is None
-    assert agreement.reversal(read_only([1, 2, 0]), read_only([1, 2, 5])) is None
-    assert agreement.reversal(read_only([]), read_only([])) is None
+    assert concordance.reversal(read_only([1, 1, 2]), read_only([2, 1, 2])) is None
+    assert concordance.reversal(read_only([1, 2, 0]), read_only([1, 2, 5])) is None
+    assert concordance.reversal(read_only([]), read_only([])) is None
 
 
 def test_reversal_is_found_iff_there_is_one():
@@ -267,7 +268,7 @@ def test_reversal_is_found_iff_there_is_one():
     for a, b, rng in tied_pairs_of_values(seed=7, largest=12):
         if rng.random() < 0.5:
             a, b = np.abs(a), np.abs(b)
-        witness, expected = agreement.reversal(a, b), slow.reversals(a.tolist(), b.tolist())
+        witness, expected = concordance.reversal(a, b), slow.reversals(a.tolist(), b.tolist())
         assert (witness is None) == (not expected)
         assert witness is None or tuple(witness) in expected
         found_some += witness is not None
@@ -277,14 +278,14 @@ def test_reversal_is_found_iff_there_is_one():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: agreement.pair_counts(np.array([1.0, np.nan]), np.zeros(2)), "NaN"),
-        (lambda: agreement.tie_audit(np.array([np.nan]), 1), "NaN"),
-        (lambda: agreement.tie_audit(np.zeros(3), 4), "between 0 and the number of inputs, 3"),
-        (lambda: agreement.tie_audit(np.zeros(3), -1), "got -1"),
-        (lambda: agreement.transfer(np.zeros(3), np.zeros(3), k=-1), "at least 0"),
-        (lambda: agreement.transfer(np.array([np.inf]), np.zeros(1), k=1), "finite"),
-        (lambda: agreement._aligned(np.zeros(3), np.zeros(2)), "one number per input"),
-        (lambda: agreement._aligned(np.zeros((3, 1))), "one number per input"),
+        (lambda: concordance.pair_counts(np.array([1.0, np.nan]), np.zeros(2)), "NaN"),
+        (lambda: tie_audit(np.array([np.nan]), 1), "NaN"),
+        (lambda: tie_audit(np.zeros(3), 4), "between 0 and the number of inputs, 3"),
+        (lambda: tie_audit(np.zeros(3), -1), "got -1"),
+        (lambda: concordance.transfer(np.zeros(3), np.zeros(3), k=-1), "at least 0"),
+        (lambda: concordance.transfer(np.array([np.inf]), np.zeros(1), k=1), "finite"),
+        (lambda: concordance._align(np.zeros(3), np.zeros(2)), "one number per input"),
+        (lambda: concordance._align(np.zeros((3, 1))), "one number per input"),
     ],
 )
 def test_bad_input_is_refused(call, words):
@@ -298,7 +299,7 @@ def test_pairs_of_many_inputs_are_counted_as_one_by_one(inputs):
     rng = np.random.default_rng(inputs)
     first, second = rng.integers(0, 60, inputs), rng.integers(0, 900, inputs)
     one, other = (np.sign(each[:, None] - each)[np.triu_indices(inputs, 1)] for each in (first, second))
-    found = agreement.pair_counts(first.astype(float), second.astype(float))
+    found = concordance.pair_counts(first.astype(float), second.astype(float))
     assert found.concordant == np.count_nonzero(one * other > 0)
     assert found.discordant == np.count_nonzero(one * other < 0)
     assert found.tied_both == np.count_nonzero((one == 0) & (other == 0))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import deepval
 from deepval import Energy, InputError, Latency, Selection, ValueTable, read_costs
-from deepval.judging.budgets import allowance
+from deepval.judging.allowances import allowance
 
 MODES = ("cheap", "full")
 # End-to-end milliseconds and module millijoules on the paper's board, and what its allocators cost there.
