@@ -13,7 +13,7 @@ from deepval.files.canonical import read_json
 from deepval.files.reading import check_file_form
 from deepval.geometry.vehicle import FUSION, ground_poses
 from deepval.tables import columns
-from deepval.world.scene import Lane, LaneMap, check_line
+from deepval.world.lanes import Lane, LaneMap, check_line
 
 DRIVEN = ("VEHICLE", "BUS")
 """Types of lanes that a car may use; bike lanes are left out."""
