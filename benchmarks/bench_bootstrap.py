@@ -19,7 +19,7 @@ import deepval
 from deepval.judging.comparison import basis
 from deepval.judging.draws import make_draws
 from deepval.judging.kernel import top_sums
-from deepval.tables.shares import quota
+from deepval.tables.values import quota
 
 SIZES = (154, 447, 233, 144, 314, 297, 270, 800, 390, 803, 294, 373, 78, 340, 106, 376, 209, 145, 339, 1059, 837)
 """Frames of KITTI's 21 tracking sequences."""

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
-from deepval.datasets.logs.scenarionet import lane_map_of, read_record
+from deepval.datasets.logs.scenarionet_records import lane_map_of, read_record
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.idm import Idm, IdmTrajectory
 from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState, Situation
 from deepval.planners.pdm_closed import PdmClosed, PdmTrajectory, Proposals, proposals_of
 from deepval.planners.tracking import HEADING
-from deepval.world.scene import LaneMap
+from deepval.world.lanes import LaneMap
 
 KINDS = {"VEHICLE": VEHICLE, "PEDESTRIAN": PEDESTRIAN, "BICYCLE": BICYCLE, "BARRIER": STATIC, "TRAFFIC_CONE": STATIC}
 SAME = 1e-6

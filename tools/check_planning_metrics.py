@@ -20,8 +20,7 @@ import numpy as np
 
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ground_corners_m
-from deepval.planners.neural.masks import BLOCK, Masks, PlanGrid
-from deepval.planners.neural.metrics import path_cells, pkl, tip
+from deepval.planners.neural.metrics import BLOCK, Masks, PlanGrid, path_cells, pkl, tip
 from deepval.planners.neural.network import PlannerNetwork, state_shapes
 from deepval.planners.neural.planner import Forward, PlannerWeights, network_with
 from deepval.planners.neural.rasters import RoadDrawing, road_raster, to_vehicle_frame, whole_raster

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
+import numpy as np
+
 from deepval.errors import InputError, quote, suggestion
 
 Kind = TypeVar("Kind")
@@ -43,6 +45,13 @@ def number(value: Any, what: str) -> float:
     if math.isfinite(converted):
         return converted
     raise InputError(f"{what} must be a number; found {quote(value)}.")
+
+
+def share_of_inputs(alpha: Any) -> float:
+    """A share of inputs in (0, 1]."""
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number) or not 0 < alpha <= 1:
+        raise InputError(f"alpha must be a share in (0, 1]; found {quote(alpha)}. Write 0.2 for 20 %.")
+    return float(alpha)
 
 
 def texts(value: Any, what: str, *, numbers: bool = False) -> tuple[str, ...]:

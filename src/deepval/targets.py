@@ -23,7 +23,7 @@ from deepval.perception.reported.ap_swap import (
     contextual_gains,
     released_gains,
 )
-from deepval.tables.shares import quota
+from deepval.tables.values import quota
 
 TIE = 1e-9
 """Gains whose difference is at most this share of the larger one count as equal."""

@@ -233,3 +233,21 @@ def test_a_long_result_in_files_and_as_csv_or_json_has_every_row(crowd):
     table = call(*crowd, "--format", "csv")
     assert len(table.splitlines()) == 1 + 4 * (70 + 3)
     assert len(json.loads(call(*crowd, "--json"))["rows"]) == 4 * (70 + 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("evaluate", "v.csv", "--alpha", "0.1", "--alpha", "x"), "--alpha must be a number; found 'x'."),
+        (("evaluate", "v.csv", "--alpha=20%"), "--alpha must be a number; found '20%'."),
+        (("threshold", "v.csv", "--seed", "1.5"), "--seed must be a whole number; found '1.5'."),
+        (("evalute", "v.csv"), "No such command 'evalute'. Did you mean 'evaluate'?"),
+        (("report",), "Missing argument 'results' (help: deepval report -h)."),
+        (("compare", "v.csv", "--formt", "csv"), "No such option: --formt"),
+    ],
+)
+def test_wrong_words_are_one_sentence(words, sentence):
+    done = run(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"deepval: {sentence}")
+    assert done.err.count("\n") == 1

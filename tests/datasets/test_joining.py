@@ -13,7 +13,7 @@ from deepval.datasets.logs.log import holds, route_starts
 from deepval.datasets.logs.nuplan_tables import join_drives
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
-from deepval.world.scene import Lane, LaneMap
+from deepval.world.lanes import Lane, LaneMap
 
 
 def drive(number, *, steps=46, **more):

@@ -5,7 +5,7 @@ import pytest
 
 from deepval.datasets.logs.log import route_of
 from deepval.errors import InputError
-from deepval.world.scene import Lane, LaneMap
+from deepval.world.lanes import Lane, LaneMap
 from log_worlds import straight_map
 
 

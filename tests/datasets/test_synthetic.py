@@ -10,20 +10,23 @@ import numpy as np
 import pytest
 
 from deepval.datasets import DATASETS, read_dataset
-from deepval.datasets.synthetic import MODES, WorldSettings, make_world, read
-from deepval.datasets.synthetic.bodies import WEATHERS, Look, fill_ellipse, fill_polygon, pack, unpack
-from deepval.datasets.synthetic.render import Pictures, pictures_of, write_picture
-from deepval.datasets.synthetic.scenes import (
+from deepval.datasets.synthetic import (
+    MODES,
     SceneParts,
+    WorldSettings,
     boxes_px,
     cuboids,
     in_picture,
     kitti_camera,
+    make_world,
     occlusion_level,
+    read,
     solid_corners_m,
     visible,
     visible_share,
 )
+from deepval.datasets.synthetic.bodies import WEATHERS, Look, fill_ellipse, fill_polygon, pack, unpack
+from deepval.datasets.synthetic.render import Pictures, pictures_of, write_picture
 from deepval.datasets.synthetic.traffic import STREETS, Drive
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou

@@ -14,7 +14,7 @@ from deepval.errors import InputError
 from deepval.features import TRACKED_FEATURES, TRACKED_NAMES, Sight, glance, tracked_features
 from deepval.features.views import CheapMode, Past, View, connectors_m, frames_of
 from deepval.geometry.vehicle import ZOE
-from deepval.world.scene import Lane, LaneMap
+from deepval.world.lanes import Lane, LaneMap
 from driving import detections, scene
 from street import ROAD, pose_at
 from view_worlds import glances_of, observed, random_observed, shuffled

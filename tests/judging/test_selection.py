@@ -12,7 +12,7 @@ from deepval.judging import kernel as selection
 from deepval.judging import ties
 from deepval.judging.kernel import top_sums
 from deepval.judging.ties import cumulative_gain, inclusion, nth_highest
-from deepval.tables.shares import capacity, quota
+from deepval.tables.values import capacity, quota
 from reference import evaluation as slow
 from worlds import random_losses, random_scores, read_only
 

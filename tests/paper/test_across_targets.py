@@ -15,7 +15,7 @@ from deepval.judging.concordance import sign_disagreement
 from deepval.paper.analyses import transfer
 from deepval.paper.analyses.targets import across_targets
 from deepval.paper.analysis import analysis
-from deepval.planners.neural.masks import masks_bytes, npz_bytes
+from deepval.planners.neural.planner import masks_bytes, npz_bytes
 from deepval.systems.learned import learned_planners
 from deepval.tables.keys import positions
 from driving import Lidar

@@ -221,7 +221,7 @@ def test_rows_are_plain_data_with_tables_and_charts(swapped, published, transfor
         json.dumps([asdict(row) for row in rows], allow_nan=False)
         *_, last = analysis.tables(rows)
         assert len(last.sections[0]) == len(contrasts.single(rows))
-        chart = analysis.chart(rows)
+        chart = contrasts.pooled_chart(rows)
         at = [row for row in rows if row.cell == contrasts.ALL and row.alpha == 0.2]
         assert [dot.point for dot in chart.dots] == [row.difference for row in at]
 

@@ -65,8 +65,8 @@ def whole(specification, tmp_path_factory):
 def made(monkeypatch):
     """The analyses that are made, by name, in order."""
     found = []
-    make = run._made
-    monkeypatch.setattr(run, "_made", lambda job: found.append(job.analysis) or make(job))
+    make = run._answer
+    monkeypatch.setattr(run, "_answer", lambda job: found.append(job.analysis) or make(job))
     return found
 
 
@@ -83,6 +83,7 @@ def test_every_analysis_has_rows_tables_and_a_chart(whole):
     assert labels == ["yolov8s-320-640 braking monocular", "yolov8s-320-640 receding-horizon monocular"]
     own = signs.rows({at.label: at.cell for at in done.cells})
     assert [row["harm_rate"] for row in content["analyses"]["signs"]["synthetic"]] == [row.harm_rate for row in own]
+    assert {"versus_random", "versus_random_lo", "ndg_hi"} <= content["analyses"]["pooled"]["synthetic"][0].keys()
     page = (folder / "out" / "report.html").read_text(encoding="utf-8")
     assert "<svg" in page
     assert "script-src 'sha256-" in page

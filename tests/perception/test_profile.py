@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from deepval.datasets.synthetic import WorldSettings
-from deepval.datasets.synthetic.scenes import SceneParts, visible
+from deepval.datasets.synthetic import SceneParts, WorldSettings, visible
 from deepval.errors import InputError
 from deepval.perception.profile import (
     Conditions,

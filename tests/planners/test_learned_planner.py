@@ -19,22 +19,13 @@ from hypothesis import strategies as st
 from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.datasets.nuscenes import NuScenes
 from deepval.errors import InputError, InputWarning
-from deepval.planners.neural import masks as planner_file
-from deepval.planners.neural.masks import (
+from deepval.planners.neural import planner as planner_file
+from deepval.planners.neural.metrics import (
     AHEAD_S,
     STEPS,
     Masks,
     PlanGrid,
-    PlannerFile,
-    masks_bytes,
-    masks_of,
-    npz_bytes,
-    read_file,
-)
-from deepval.planners.neural.metrics import (
     displacements_m,
-    has_future,
-    logged_path_m,
     path_cells,
     path_m,
     pkl,
@@ -44,7 +35,18 @@ from deepval.planners.neural.metrics import (
     tip_of_utilities,
 )
 from deepval.planners.neural.network import state_shapes
-from deepval.planners.neural.planner import Forward, load_planner, network_with, planner_files, weights_of
+from deepval.planners.neural.planner import (
+    Forward,
+    PlannerFile,
+    load_planner,
+    masks_bytes,
+    masks_of,
+    network_with,
+    npz_bytes,
+    planner_files,
+    read_file,
+    weights_of,
+)
 from deepval.planners.neural.rasters import (
     RoadDrawing,
     box_raster,
@@ -54,7 +56,8 @@ from deepval.planners.neural.rasters import (
     road_raster,
     scene_rasters,
 )
-from deepval.world.scene import Lane, LaneMap
+from deepval.systems.learned import has_future, logged_path_m
+from deepval.world.lanes import Lane, LaneMap
 from deepval.world.truth import Future
 from learned_worlds import fan, small_weights, straight_map
 from project import ROOT

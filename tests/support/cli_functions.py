@@ -13,7 +13,7 @@ def functions() -> Iterator[tuple[str, Any]]:
     """Words and function of each command."""
     for names, prefix in (
         (COMMANDS, ""),
-        ({name: "analyses" for name in ANALYSES if name not in REPORT_ONLY}, "analyse "),
+        ({name: "analyse" for name in ANALYSES if name not in REPORT_ONLY}, "analyse "),
     ):
         for name, module in names.items():
             made = getattr(import_module(f"deepval.cli.{module}"), name.replace("-", "_"))

@@ -11,7 +11,7 @@ from deepval.datasets.logs.states import unit_of
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.closed_loop import Replay
 from deepval.planners.observation import VEHICLE, Agents, EgoState, Planner, Trajectory
-from deepval.world.scene import Lane, LaneMap
+from deepval.world.lanes import Lane, LaneMap
 from driving import camera
 
 PARKED = ("car", VEHICLE, 30.0, 0.0, 0.0, 4.0, 2.0, 0.0, 0.0)

@@ -6,11 +6,11 @@ import numpy as np
 
 from deepval.datasets import Dataset
 from deepval.geometry.vehicle import ZOE, ground_corners_m
-from deepval.planners.neural.masks import STEPS, Masks
+from deepval.planners.neural.metrics import STEPS, Masks
 from deepval.planners.neural.network import PlannerNetwork
 from deepval.planners.neural.planner import PlannerWeights
+from deepval.world.lanes import Lane, LaneMap
 from deepval.world.objects import Objects
-from deepval.world.scene import Lane, LaneMap
 from deepval.world.truth import Future
 from driving import known, scene
 

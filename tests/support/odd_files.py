@@ -43,8 +43,7 @@ from deepval.judging.routing import read_routing
 from deepval.perception import profile
 from deepval.perception.reported.detection_files import open_detections
 from deepval.perception.running.onnx_model import class_names
-from deepval.planners.neural.masks import masks_bytes, masks_of, read_file
-from deepval.planners.neural.planner import weights_of
+from deepval.planners.neural.planner import masks_bytes, masks_of, read_file, weights_of
 from deepval.protocol.plans import read_plan
 from deepval.protocol.submission_files import read_folder
 from deepval.protocol.submissions import read_history, wanted

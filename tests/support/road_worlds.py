@@ -6,7 +6,7 @@ import numpy as np
 
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.observation import BICYCLE, PEDESTRIAN, STATIC, VEHICLE, Agents, EgoState, Situation
-from deepval.world.scene import Lane, LaneMap
+from deepval.world.lanes import Lane, LaneMap
 
 
 def lane(name, *points, to=(), block=None, half_m=2.0, **rest):

@@ -9,8 +9,8 @@ from deepval.datasets import Dataset
 from deepval.geometry.vehicle import ZOE, ground_corners_m
 from deepval.planners.observation import Planner, Trajectory
 from deepval.systems.driving import AHEAD_S
+from deepval.world.lanes import Lane, LaneMap
 from deepval.world.objects import Objects
-from deepval.world.scene import Lane, LaneMap
 from deepval.world.truth import Future
 from driving import known, scene
 

@@ -9,8 +9,8 @@ from deepval.datasets import Dataset
 from deepval.geometry.vehicle import ZOE
 from deepval.perception.reported.detection_rows import ModeReader
 from deepval.perception.reported.detections import FAILED, Detections
+from deepval.world.lanes import Lane, LaneMap
 from deepval.world.objects import box_objects
-from deepval.world.scene import Lane, LaneMap
 from driving import known, scene
 
 FRAMES, CLASSES = 24, ("Car", "Pedestrian", "Cyclist", "Traffic_cone", "Truck")

@@ -215,7 +215,7 @@ class Scored:
         covered = rows >= 0
         values = np.full((len(table), *self.score.shape[1:]), np.nan)
         values[covered] = self.score[rows[covered]]
-        fit = None if self.fit is None else self.fit.keep(rows[covered]).spread(np.flatnonzero(covered), len(table))
+        fit = None if self.fit is None else self.fit.keep(rows[covered]).on_table(np.flatnonzero(covered), len(table))
         return Scores(self.name, values, covered, self.modes, self.kind, fit)
 
 

@@ -172,7 +172,7 @@ class BuiltCell:
             raise InputError(
                 f"{columns.source}: must have a row for every input; {self.table.input[rows < 0][0]} has none."
             )
-        numbers = columns.typed(numbers=[name for name in columns.data if name != "input"])
+        numbers = columns.of_types(numbers=[name for name in columns.data if name != "input"])
         return Evidence(self.table, columns={name: column[rows] for name, column in numbers.items()})
 
 

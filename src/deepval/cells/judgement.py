@@ -159,7 +159,7 @@ class EvaluationData:
         return units, note
 
     @property
-    def scored(self) -> bool:
+    def has_scores(self) -> bool:
         """Whether the cell's folder has scores files."""
         return self.cell is not None and any(reading.find(self.source / SCORES, "*.csv"))
 

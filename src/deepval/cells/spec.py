@@ -19,7 +19,7 @@ from deepval.files.reading import check_file_form
 from deepval.perception.modes import BUILT_IN, built_in_name
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detection_rows import ModeReader
-from deepval.planners.neural.masks import GET
+from deepval.planners.neural.planner import GET
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import MARKS
 from deepval.systems.system import constants, settable, with_constants

@@ -138,11 +138,13 @@ def read_views(cell: Manifest) -> tuple[View, ...]:
     readings = check_file_form(ViewReadings, content, cell.folder / name, "what a view was read with")
     mode, vehicles = _mode(readings["mode"]), readings.get("vehicles", {})
     ways = ("connector_m",) if mode.observes else ()
-    frames = cell_columns(cell, "view/frames.parquet").typed(
+    frames = cell_columns(cell, "view/frames.parquet").of_types(
         texts=("unit", "frame"), numbers=("time_s", "ego_speed_mps", *ways), whole=("status",)
     )
-    boxes = cell_columns(cell, "view/boxes.parquet").typed(texts=("cls",), numbers=("score", *BOX_PX), whole=("row",))
-    objects = cell_columns(cell, OBJECTS).typed(**OBJECT_COLUMNS) if mode.observes else {}
+    boxes = cell_columns(cell, "view/boxes.parquet").of_types(
+        texts=("cls",), numbers=("score", *BOX_PX), whole=("row",)
+    )
+    objects = cell_columns(cell, OBJECTS).of_types(**OBJECT_COLUMNS) if mode.observes else {}
     ids, first, length = np.unique(frames["unit"], return_index=True, return_counts=True)
     views = []
     parts = zip(ids.tolist(), first.tolist(), length.tolist(), strict=True)

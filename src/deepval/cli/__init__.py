@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from deepval.cli.interrupts import loading
 from deepval.version import __version__
 
 NO_READER = 141
@@ -54,6 +53,8 @@ def _run() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"deepval {__version__}\n")
         return
+    from deepval.cli.terminal import loading
+
     with loading():
         from deepval.cli.commands import run
     run()

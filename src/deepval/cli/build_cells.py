@@ -21,7 +21,7 @@ from deepval.files.writing import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
 from deepval.perception.modes import NAMES, built_in_mode
 from deepval.perception.placing import PLACINGS
-from deepval.planners.neural.masks import GET
+from deepval.planners.neural.planner import GET
 from deepval.protocol.cell_builds import current_cell, rebuild
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import LearnedPlanner, learned_planners

@@ -18,14 +18,14 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from functools import wraps
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from deepval.cli.interrupts import STOPPED, loading
-from deepval.cli.terminal import say
+from deepval.cli.terminal import STOPPED, loading, say
 from deepval.errors import InputError, InputWarning, one_line, reason
 from deepval.files import reading
 from deepval.version import __version__
@@ -107,12 +107,32 @@ class GroupedCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words; a repeatable option needs its name only once: `-s a.csv b.csv`."""
-        rest = super().parse_args(ctx, _expand_lists(self.params, args))
+        words = _expand_lists(self.params, args)
+        try:
+            rest = super().parse_args(ctx, list(words))
+        except typer.BadParameter as error:
+            _refuse_number(error, words)
+            raise
         for param in self.params:
             if param.param_type_name == "option" and param.callback is None:
                 check_number(param.opts[0], ctx.params.get(param.name or ""), (-EXACT, EXACT))
         check_outputs(ctx.info_name or "", {p.opts[0]: ctx.params.get(p.name or "") for p in self.params})
         return rest
+
+
+def _refuse_number(error: typer.BadParameter, words: Sequence[str]) -> None:
+    """Raise our own error if an option got a word that is no number; typer's message does not quote it."""
+    whole = "valid integer" in error.message
+    if error.param is None or not (whole or "valid number" in error.message):
+        return
+    pairs = [word.split("=", 1) for word in words if "=" in word]
+    for name, value in (*pairs, *pairwise(words)):
+        if name in error.param.opts:
+            try:
+                _ = int(value) if whole else float(value)
+            except ValueError:
+                kind = "a whole number" if whole else "a number"
+                raise InputError(f"{name} must be {kind}; found {value!r}.") from error
 
 
 def limits(least: float = -math.inf, greatest: float = math.inf) -> Callable[..., Any]:
@@ -278,6 +298,9 @@ AFTER_STOP = {
 """Message after Ctrl-C, by command."""
 AFTER_STOP_ELSEWHERE = "Finished files stay, unfinished files are not written. Run the same command again."
 
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+"""Base class of errors about the words of a command, which typer defines in a private module."""
+
 CACHES = ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR")
 """Environment variables with the cache folders of libraries."""
 
@@ -313,9 +336,10 @@ def lazy_group(groups: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
                     formatter.write_dl([(name.ljust(longest), _summary(self.get_command(ctx, name))) for name in names])
 
         def invoke(self, ctx: Any) -> Any:
-            """Run the command; after Ctrl-C print what stays and how to continue."""
+            """Run the command; wrong words are one sentence; after Ctrl-C print what stays and how to continue."""
             try:
-                return super().invoke(ctx)
+                with _one_sentence():
+                    return super().invoke(ctx)
             except KeyboardInterrupt:
                 if ctx.parent is not None:
                     raise
@@ -330,6 +354,20 @@ def lazy_group(groups: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
             return [_completion_item(name) for name in modules if name.startswith(incomplete)]
 
     return LazyGroup
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Report wrong words of a command line in one sentence; a request for help is no error."""
+    try:
+        yield
+    except USAGE_ERROR as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        sentence = error.format_message()
+        path = "deepval" if error.ctx is None else error.ctx.command_path
+        is_question = sentence.endswith("?")  # "Did you mean ...?"
+        raise InputError(sentence if is_question else f"{sentence.rstrip('.')} (help: {path} -h).") from error
 
 
 def _summary(command: Any) -> str:

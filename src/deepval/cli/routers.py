@@ -69,7 +69,7 @@ def diagnose(
         raise InputError(f"--resolve must be a difference other than 0; found {resolve:g}.")
     case = subject.case(values)
     files = options.named_files(scores)
-    scored = case.scores(files) if files or case.scored else {}
+    scored = case.scores(files) if files or case.has_scores else {}
     units, _ = case.judged_units(options.unit_list(subject.units, case.roles), scored)
     levels = budgets.of(case, scored)
     result = diagnosis.diagnose(

@@ -1,15 +1,18 @@
-"""Output of commands: sentences, tables and JSON on stdout, progress on stderr."""
+"""Output of commands: sentences, tables and JSON on stdout, progress on stderr; Ctrl-C while libraries are loaded.
+
+Libraries are imported in functions, because `loading` runs before any of them is imported.
+"""
 
 import os
+import signal
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from deepval.errors import one_line
 
@@ -30,6 +33,8 @@ def say(text: str, *, err: bool = False) -> None:
     if stream.isatty():
         columns = max(NARROWEST, get_terminal_size().columns)
         text = "\n".join(_fold(line, columns) for line in text.split("\n"))
+    import typer
+
     typer.echo(text, err=err)
 
 
@@ -43,6 +48,8 @@ def _fold(line: str, columns: int) -> str:
 
 def print_tables(tables: Sequence["Table"], *, err: bool = False) -> None:
     """Print tables at the width of the terminal."""
+    import typer
+
     from deepval.report.console import render_tables
 
     typer.echo(render_tables(tables, **look(err=err)), nl=False, err=err)
@@ -50,6 +57,8 @@ def print_tables(tables: Sequence["Table"], *, err: bool = False) -> None:
 
 def print_json(content: Any) -> None:
     """Print content as JSON."""
+    import typer
+
     typer.echo(as_json(content), nl=False)
 
 
@@ -100,3 +109,26 @@ def watch(items: Any, label: str) -> Iterable[Any]:
         for done, item in enumerate(items):
             step(label, done, len(items))
             yield item
+
+
+STOPPED = 130
+"""Exit code of a command that was stopped by Ctrl-C: 128 and the number of the signal."""
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """End the process at once where Ctrl-C stops it meanwhile: some libraries swallow an interrupt as they load."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not in_main_thread:
+        yield
+        return
+    signal.signal(signal.SIGINT, _stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _stop(*_: object) -> None:
+    os.write(2, b"\ndeepval: stopped. Nothing was begun: run it again.\n")
+    os._exit(STOPPED)

@@ -17,7 +17,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.log import route_of
-from deepval.datasets.logs.scenarionet import ScenarioNet, lane_map_of, read_record
+from deepval.datasets.logs.scenarionet_records import lane_map_of, read_record, records_below
 from deepval.datasets.nuscenes_tables import Annotations, Tables, read_tables
 from deepval.errors import InputError, InputWarning, quote
 from deepval.files import reading
@@ -25,8 +25,9 @@ from deepval.files.canonical import read_json
 from deepval.geometry.camera import Camera, cuboid_corners_m, image_boxes_px
 from deepval.geometry.classes import IN_NUSCENES
 from deepval.geometry.vehicle import ZOE, ground_corners_m, ground_poses, headings_rad, transforms
+from deepval.world.lanes import LONGEST_M, Lane, LaneMap, Outline
 from deepval.world.objects import Objects, track_closing_mps
-from deepval.world.scene import LONGEST_M, Lane, LaneMap, Outline, Scene
+from deepval.world.scene import Scene
 from deepval.world.truth import Future, Truth
 
 STEP_M = 1.0
@@ -200,7 +201,7 @@ class NuScenes(Dataset):
         expansion = folder / f"{_tables(self.folder).location_of(unit)}.json"
         if reading.is_file(expansion):
             return expansion
-        return None if self.maps is None else ScenarioNet(folder).records.get(unit)
+        return None if self.maps is None else records_below(folder).get(unit)
 
     def without_map(self, units: Sequence[str]) -> tuple[str, ...]:
         """Scenes that neither the map expansion nor a record covers."""

@@ -13,7 +13,7 @@ from deepval.errors import InputError, quote
 from deepval.files import reading
 from deepval.files.canonical import read_json
 from deepval.files.reading import check_form
-from deepval.world.scene import FARTHEST_M, on_earth
+from deepval.world.lanes import FARTHEST_M, on_earth
 
 TEXTS = {
     "scene": ("token", "name", "first_sample_token", "log_token"),

@@ -23,8 +23,9 @@ from deepval.files.reading import check_pixels
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.detections import Calibration, Detections, ScoreKind
+from deepval.world.lanes import LaneMap
 from deepval.world.objects import Objects
-from deepval.world.scene import FASTEST_MPS, LaneMap, Scene
+from deepval.world.scene import FASTEST_MPS, Scene
 
 FARTHEST_M = 80.0
 OFF_ROUTE_M = 5.0

@@ -264,7 +264,7 @@ def open_file(path: Path | str, what: str = "a file") -> BufferedReader:
 
 
 def check_readable(path: Path | str, what: str = "a file") -> Path:
-    """The path of a file that `opened` can open, for libraries that open files themselves."""
+    """The path of a file that `open_file` can open, for libraries that open files themselves."""
     open_file(path, what).close()
     return Path(path)
 

@@ -154,3 +154,8 @@ def vehicle_like(length_m: float, width_m: float) -> Vehicle:
     """A vehicle of this size with the Zoe's proportions of overhangs and wheel base."""
     scale = length_m / ZOE.length_m
     return Vehicle(ZOE.front_m * scale, ZOE.rear_m * scale, width_m, ZOE.wheel_base_m * scale)
+
+
+def wrap_rad(angle_rad: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
+    """The angle in [-pi, pi)."""
+    return (angle_rad + np.pi) % (2 * np.pi) - np.pi

@@ -15,13 +15,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from deepval.arrays import Float, Int, Num
+from deepval.checks import share_of_inputs
 from deepval.errors import InputError, quote
 from deepval.results import BudgetKey, Reason
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scans import ScannedScores
 from deepval.tables.scores import Scores
-from deepval.tables.shares import capacity, quota, share_of_inputs
-from deepval.tables.values import ValueTable
+from deepval.tables.values import ValueTable, capacity, quota
 
 Accounting = Literal["cascade", "skipping"]
 LAST_DIGITS = 1e-12

@@ -17,6 +17,7 @@ import numpy as np
 
 from deepval import checks
 from deepval.arrays import Bool, Float
+from deepval.checks import share_of_inputs
 from deepval.errors import InputError, suggestion
 from deepval.judging.draws import Draws, Interval
 from deepval.judging.oracle import runs
@@ -39,7 +40,6 @@ from deepval.results import (
     known,
 )
 from deepval.tables.scores import Scores
-from deepval.tables.shares import share_of_inputs
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ from deepval.results import DrawsUsed, OracleAt, Provenance, Result, ScoresUsed,
 from deepval.tables.chunks import CHUNK, OnDisk
 from deepval.tables.scans import ScannedScores, ScannedTable, scan_scores, scan_values
 from deepval.tables.scores import Missing, check_missing, check_names
-from deepval.tables.shares import quota
+from deepval.tables.values import quota
 from deepval.version import __version__
 
 Slots = Int[np.ndarray, "resample budget"]

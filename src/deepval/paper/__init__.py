@@ -1,1 +1,1 @@
-"""Every analysis on every cell at hand, kept by content, and one report beside the paper's own figures."""
+"""The paper as a client of the library: its analyses, the runner, and a report that compares a run with its figures."""

@@ -18,6 +18,7 @@ from deepval.judging.allowances import Selection
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart
 from deepval.report.text_tables import Table
+from deepval.results import Record
 
 if TYPE_CHECKING:
     from deepval.paper.analyses.contrasts import Label
@@ -250,7 +251,7 @@ class Analysis:
         else:
             means = self.over_cells(rows) if self.summary_is_record and self.over_cells else ()
             chosen = [*rows, *means]
-        return [asdict(row) for row in chosen]
+        return [dict(row) if isinstance(row, Record) else asdict(row) for row in chosen]
 
 
 PASSED = frozenset({"watch", "map_fits"})

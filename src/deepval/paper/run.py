@@ -1,7 +1,7 @@
-"""Cells at hand -> the rows of every analysis on them, made by an engine and kept: a second run makes what changed.
+"""Cells -> the rows of every analysis on them, computed by an engine and stored: a second run computes what changed.
 
-First cells are built, then what analyses share of each is made (allocators fitted, scores, results), then the analyses.
-A job that is kept is not done again, so that a run which was stopped goes on where it was.
+A run builds cells, then makes the parts of cells that several analyses take (fits, scores, results), then runs the
+analyses. A stored job is not run again, so that a stopped run continues where it was.
 """
 
 import warnings
@@ -29,17 +29,17 @@ from deepval.tables.costs import costs_bytes
 from deepval.tables.scores import Scores
 
 ROWS = "rows.json"
-HELD = 32
-"""Units that a worker holds in memory, for most analyses go through all of them."""
+CACHED_UNITS = 32
+"""Units that a worker holds in memory, because most analyses go through all of them."""
 
 
 @dataclass(frozen=True)
 class AnalysisOutcome:
-    """What an analysis found on the cells of one collection: a data set, or those of its units that cells are made of.
+    """The outcome of an analysis on the cells of one collection: those of a data set, or of some of its units.
 
     Attributes:
         rows: Its rows.
-        refused: Why it could not be run on some of them, in words.
+        refused: Why it could not be run on some of them.
     """
 
     rows: tuple[Any, ...]
@@ -52,9 +52,9 @@ class Run:
 
     Attributes:
         cells: Its cells.
-        lacking: What this machine or version lacks to build others, by their id.
-        outcomes: By analysis and collection, what was found.
-        idle: By analysis, why it found nothing to run on.
+        lacking: What this machine or version lacks to build other cells, by their id.
+        outcomes: Outcomes by analysis and collection.
+        idle: Reasons why analyses had no cell to run on, by analysis.
     """
 
     cells: tuple[CellAtHand, ...]
@@ -91,21 +91,21 @@ def run(
 
     Args:
         names: Tracks, cell folders, folders of such, or specification files.
-        work: Folder in which cells are built and everything that is made is kept.
+        work: Folder in which cells are built and all results are stored.
         data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
-        costs: What modes and allocators cost where a cell has no costs.
-        recipes: What is fitted; all that make sense on a cell where None.
+        costs: Costs of modes and allocators where a cell has none.
+        recipes: Recipes to fit; None for all that make sense on a cell.
         analyses: Names of analyses; all where None.
-        engine: Who works, already entered; this process where None.
-        watch: Who is told how far it is.
+        engine: An engine that has been started; None for this process.
+        watch: Progress reporting.
     """
-    found = cell_sources(names, data=data)
+    sources = cell_sources(names, data=data)
     mapped = map if engine is None else engine.map
-    missing = [wanted for wanted in found.groups if outdated(wanted, work)]
-    _all(mapped(_build, [(wanted, work) for wanted in missing]), missing, "building cells", watch)
-    at_hand: list[tuple[Path, CellSpec | None]] = [(folder, None) for folder in found.folders]
-    at_hand += [(cell_folder(spec, work), spec) for wanted in found.groups for spec in wanted.specs]
-    cells = _labelled(at_hand, work, costs=costs, recipes=recipes)
+    missing = [group for group in sources.groups if outdated(group, work)]
+    _all(mapped(_build, [(group, work) for group in missing]), missing, "building cells", watch)
+    at_hand: list[tuple[Path, CellSpec | None]] = [(folder, None) for folder in sources.folders]
+    at_hand += [(cell_folder(spec, work), spec) for group in sources.groups for spec in group.specs]
+    cells = _cells_at_hand(at_hand, work, costs=costs, recipes=recipes)
     chosen = [analysis(name) for name in ANALYSES if analyses is None or name in analyses]
     idle: dict[str, str] = {}
     jobs = [job for entry in chosen for job in _jobs(entry, cells, idle)]
@@ -123,8 +123,8 @@ def run(
     }
     for job in jobs:
         before = outcomes.setdefault(job.analysis, {}).get(job.collection, AnalysisOutcome(()))
-        outcomes[job.analysis][job.collection] = _joined(before, refused.get(_place(job)) or _read(_kept(job)))
-    return Run(tuple(cells), found.lacking, outcomes, idle)
+        outcomes[job.analysis][job.collection] = _join(before, refused.get(_place(job)) or _read(_stored(job)))
+    return Run(tuple(cells), sources.lacking, outcomes, idle)
 
 
 def rows_of(
@@ -175,10 +175,10 @@ def _build(job: tuple[BuildGroup, Path]) -> None:
         list(build_group(*job))
 
 
-def _labelled(
+def _cells_at_hand(
     at_hand: Sequence[tuple[Path, CellSpec | None]], work: Path, *, costs: str, recipes: tuple[str, ...] | None
 ) -> list[CellAtHand]:
-    """The cells by what tells them apart in a data set: modes, system, geometry; and a hash where that fails."""
+    """The cells, labelled by modes, system and geometry, with a hash where these are not unique in a data set."""
     built = [read_cell(folder) for folder, _ in at_hand]
     if not built:
         return []
@@ -189,13 +189,13 @@ def _labelled(
         for (dataset, label), cell in zip(short, built, strict=True)
     ]
     return [
-        CellAtHand(label, collection, folder, _specified(cell, spec), work, costs, recipes)
+        CellAtHand(label, collection, folder, _spec_at_hand(cell, spec), work, costs, recipes)
         for label, collection, cell, (folder, spec) in zip(labels, collections, built, at_hand, strict=True)
     ]
 
 
 def _collections(units: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
-    """The data set of each cell, with its units where others are made of more of them."""
+    """The data set of each cell, with its units where other cells have more of them."""
     most = {name: max((own for other, own in units if other == name), key=len) for name, _ in units}
     return [name if own == most[name] else f"{name}, {_some(own)}" for name, own in units]
 
@@ -211,7 +211,7 @@ def _label(cell: BuiltCell) -> str:
     return f"{modes} {cell.spec.system} {cell.spec.geometry}"
 
 
-def _specified(cell: BuiltCell, spec: CellSpec | None) -> CellSpec | None:
+def _spec_at_hand(cell: BuiltCell, spec: CellSpec | None) -> CellSpec | None:
     return located(cell) if spec is None and not needs_files(cell) else spec
 
 
@@ -246,16 +246,16 @@ def _jobs(declared: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str])
 
 
 def _shares(jobs: Sequence[Job]) -> list[tuple[CellAtHand, tuple[str, ...]]]:
-    """What jobs take of each cell, so that it is made once: what rests on the fits to all, then on the other fits."""
-    wanted: dict[str, tuple[CellAtHand, set[str]]] = {}
+    """The parts that jobs take of each cell, each to be made once: first those from fits on all fit units."""
+    by_cell: dict[str, tuple[CellAtHand, set[str]]] = {}
     for job in jobs:
         parts = _parts_to_make(job.analysis)
         for at in job.cells if parts else ():
-            wanted.setdefault(str(at.folder), (at, set()))[1].update(parts)
+            by_cell.setdefault(str(at.folder), (at, set()))[1].update(parts)
     shares = [
         (at, tuple(sorted(part for part in parts if PARTS[part].turn == turn)))
         for turn in sorted({part.turn for part in PARTS.values()})
-        for at, parts in wanted.values()
+        for at, parts in by_cell.values()
     ]
     return [(at, parts) for at, parts in shares if parts]
 
@@ -270,16 +270,16 @@ def _prepare(share: tuple[CellAtHand, tuple[str, ...]]) -> None:
         except InputError as error:
             if _stops(error):
                 raise
-            continue  # the analysis that takes it says so
+            continue  # the analysis that takes the part reports the error
 
 
-def _taken(name: str) -> dict[str, str]:
+def _parts_taken(name: str) -> dict[str, str]:
     """The part of the cells that a reproduction supplies for each argument of an analysis."""
     return {argument: PARTS[part].reproduced_as or part for argument, part in analysis(name).takes.items()}
 
 
 def _parts_to_make(name: str) -> set[str]:
-    return {part for part in _taken(name).values() if not PARTS[part].ready}
+    return {part for part in _parts_taken(name).values() if not PARTS[part].ready}
 
 
 def _settings(job: Job) -> dict[str, Any]:
@@ -292,9 +292,9 @@ def _settings(job: Job) -> dict[str, Any]:
 
 def _rests_on(job: Job) -> dict[str, Any]:
     declared = analysis(job.analysis)
-    takes = _taken(job.analysis)
+    takes = _parts_taken(job.analysis)
     parts, to_make = set(takes.values()), _parts_to_make(job.analysis)
-    told: dict[str, Any] = {
+    content: dict[str, Any] = {
         "analysis": declared.name,
         "cells": {at.label: identity(at.cell) for at in job.cells},
         "takes": takes,
@@ -302,12 +302,12 @@ def _rests_on(job: Job) -> dict[str, Any]:
         "code": code_digest(declared.rows.__module__, *(["deepval.paper.parts"] if to_make else [])),
     }
     if "located" in parts:
-        told["located"] = [at.spec is not None for at in job.cells]
+        content["located"] = [at.spec is not None for at in job.cells]
     if to_make:
-        told["recipes"] = job.cells[0].recipes
+        content["recipes"] = job.cells[0].recipes
     if any(PARTS[part].has_costs for part in parts):
-        told["costs"] = sha256(costs_bytes(str(job.cells[0].costs)))
-    return told
+        content["costs"] = sha256(costs_bytes(str(job.cells[0].costs)))
+    return content
 
 
 def _root(job: Job) -> tuple[Path, str]:
@@ -321,10 +321,10 @@ def _place(job: Job) -> Path:
 
 
 def _analyse(job: Job) -> str | None:
-    """Make and keep a job's answer; why there is none where this machine lacks a file or a library for it."""
-    cache_units(HELD)
+    """Store the answer of a job; the reason where this machine lacks a file or a library for it."""
+    cache_units(CACHED_UNITS)
     try:
-        _kept(job)
+        _stored(job)
     except InputError as error:
         if _stops(error):
             raise
@@ -338,7 +338,7 @@ def _stops(error: InputError) -> bool:
 
 
 def _is_answered(folder: Path) -> bool:
-    """Whether the answer of a job is kept; a failure of the machine, which earlier versions kept, is discarded."""
+    """Whether the answer of a job is stored; a failure of the machine, which earlier versions stored, is removed."""
     if not is_stored(folder):
         return False
     if reading.is_file(folder / REFUSED) and reports_machine(reading.text(folder / REFUSED)):
@@ -348,12 +348,12 @@ def _is_answered(folder: Path) -> bool:
     return True
 
 
-def _kept(job: Job) -> Path:
-    """The folder of a job's rows, or of the sentence that says why there are none."""
-    return store_result(*_root(job), _rests_on(job), lambda: _made(job))
+def _stored(job: Job) -> Path:
+    """The folder with the rows of a job, or with the reason why there are none."""
+    return store_result(*_root(job), _rests_on(job), lambda: _answer(job))
 
 
-def _made(job: Job) -> dict[str, bytes]:
+def _answer(job: Job) -> dict[str, bytes]:
     declared = analysis(job.analysis)
     try:
         with warnings.catch_warnings():
@@ -374,5 +374,5 @@ def _read(folder: Path) -> AnalysisOutcome:
     return AnalysisOutcome(tuple(rows_from_bytes(reading.content(folder / ROWS))))
 
 
-def _joined(one: AnalysisOutcome, other: AnalysisOutcome) -> AnalysisOutcome:
+def _join(one: AnalysisOutcome, other: AnalysisOutcome) -> AnalysisOutcome:
     return AnalysisOutcome((*one.rows, *other.rows), tuple(dict.fromkeys((*one.refused, *other.refused))))

@@ -101,11 +101,11 @@ def _about(at: Any) -> dict[str, Any]:
 def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
     for name in ANALYSES:
         by_dataset = run.outcomes.get(name, {})
-        told = {
+        tables = {
             dataset: analysis(name).report_tables(entry.rows) for dataset, entry in by_dataset.items() if entry.rows
         }
-        if told:
-            yield name, told
+        if tables:
+            yield name, tables
 
 
 def study_of(
@@ -114,8 +114,8 @@ def study_of(
     """The report as a study: findings first, what was run and every figure after."""
     datasets = list(dict.fromkeys(at.collection for at in run.cells))
     ran = [name for name, by_dataset in run.outcomes.items() if any(entry.rows for entry in by_dataset.values())]
-    told = findings_part(outcomes, [_about(at) for at in run.cells])
-    parts = [*([] if told is None else [told]), *([] if plan is None else [_planned(plan)])]
+    findings = findings_part(outcomes, [_about(at) for at in run.cells])
+    parts = [*([] if findings is None else [findings]), *([] if plan is None else [_planned(plan)])]
     parts += [_beside_paper(agreement), _ran(run)]
     parts += [part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None]
     signs = [entry.same_sign for entry in agreement.figures if entry.same_sign is not None]
@@ -128,7 +128,9 @@ def study_of(
         ("Not built", str(len(run.lacking)), "cells of the tracks that were asked for"),
     )
     main = collections([_about(at) for at in run.cells])[:1]
-    sentences = [findings_sentence(outcomes, name) for name in main if any(name in entry.told for entry in outcomes)]
+    sentences = [
+        findings_sentence(outcomes, name) for name in main if any(name in entry.outcomes for entry in outcomes)
+    ]
     return Study("Replication", sentences[0] if sentences else _sentence(run, agreement), facts, tuple(parts))
 
 
@@ -167,8 +169,8 @@ def _ran(run: Run) -> Part:
         for line in lines:
             reasons.setdefault(line, []).append(cell)
     if reasons:
-        told = tuple(f"{line}: needed by {', '.join(cells)}." for line, cells in reasons.items())
-        blocks.append(Passage("What could not be built, and why", items=told))
+        items = tuple(f"{line}: needed by {', '.join(cells)}." for line, cells in reasons.items())
+        blocks.append(Passage("What could not be built, and why", items=items))
     idle = [f"{name}: {why}." for name, why in run.idle.items()]
     for name, by_dataset in run.outcomes.items():
         idle += [f"{name}, {dataset}: {why}" for dataset, entry in by_dataset.items() for why in entry.refused]
@@ -199,8 +201,8 @@ def _beside_paper(agreement: Agreement) -> Part:
         rows = [entry for entry in agreement.figures if entry.table == table]
         blocks.append(Passage(tables=(_figures(table, rows), *_orders(table, agreement)), folded=True))
     if agreement.without:
-        told = (f"{table} ({_count(number_of, 'figure')})" for table, number_of in agreement.without.items())
-        words = f"Without a like cell or analysis here: {'; '.join(told)}."
+        tables_without = (f"{table} ({_count(number_of, 'figure')})" for table, number_of in agreement.without.items())
+        words = f"Without a like cell or analysis here: {'; '.join(tables_without)}."
         blocks.append(Passage("What of the paper has no like here", (words,)))
     return Part("Beside the paper", lead, tuple(blocks))
 
@@ -208,25 +210,25 @@ def _beside_paper(agreement: Agreement) -> Part:
 def _saying(table: str, agreement: Agreement) -> tuple[str, str]:
     rows = [entry for entry in agreement.figures if entry.table == table]
     orders = [entry for entry in agreement.orders if entry.table == table]
-    said, good, all_of = [], 0, 0
+    clauses, good, all_of = [], 0, 0
     for name, marks in (
         ("have the same sign", [r.same_sign for r in rows]),
         ("lie inside the interval or range", [r.inside for r in rows]),
         ("have the same verdict against random", [r.same_verdict for r in rows]),
     ):
-        known = [mark for mark in marks if mark is not None]
-        if known:
-            said.append(f"{sum(known)} of {len(known)} {name}")
-            good, all_of = good + sum(known), all_of + len(known)
+        defined = [mark for mark in marks if mark is not None]
+        if defined:
+            clauses.append(f"{sum(defined)} of {len(defined)} {name}")
+            good, all_of = good + sum(defined), all_of + len(defined)
     pairs, same = sum(entry.pairs for entry in orders), sum(entry.same for entry in orders)
     if pairs:
-        said.append(f"{same} of {pairs} pairs are in the same order")
+        clauses.append(f"{same} of {pairs} pairs are in the same order")
         good, all_of = good + same, all_of + pairs
     share = good / all_of if all_of else 0.5
     chip = "agrees" if share >= 0.8 else "differs" if share < 0.5 else "partly"
     return (
         chip,
-        f"{table[0].upper()}{table[1:]}: of {_count(len(rows), 'figure')}, {'; '.join(said) or 'none can tell'}.",
+        f"{table[0].upper()}{table[1:]}: of {_count(len(rows), 'figure')}, {'; '.join(clauses) or 'none can tell'}.",
     )
 
 
@@ -271,7 +273,7 @@ def _some(by_dataset: Any, dataset: str) -> bool:
 
 def _block(declared: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:
     tables = nonempty(declared.report_tables(rows))
-    told = tables if alone else tuple(with_subject(table, dataset) for table in tables)
+    named = tables if alone else tuple(with_subject(table, dataset) for table in tables)
     chart = None if declared.chart is None else declared.chart(rows)
     title = declared.name if alone else f"{declared.name}, {dataset}"
-    return Passage(title, charts=() if chart is None else (chart,), tables=told)
+    return Passage(title, charts=() if chart is None else (chart,), tables=named)

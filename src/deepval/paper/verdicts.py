@@ -34,19 +34,17 @@ LEAD = (
 
 @dataclass(frozen=True)
 class FindingOutcome:
-    """A finding, and what became of it in each collection that can tell."""
+    """A finding, and its outcome in each collection that has rows for it."""
 
     finding: Finding
-    told: Mapping[str, Outcome]
+    outcomes: Mapping[str, Outcome]
 
 
 def finding_outcomes(records: Records, cells: Sequence[Mapping[str, Any]]) -> list[FindingOutcome]:
-    """Every finding on the cells of a run, which are told as the report does."""
-    known = {name: _known(name, records, cells) for name in collections(cells)}
+    """Every finding on the cells of a run, described as in the report."""
+    rows = {name: _rows_of(name, records, cells) for name in collections(cells)}
     return [
-        FindingOutcome(
-            entry, {name: told for name, outcomes in known.items() if (told := entry.told(outcomes)) is not None}
-        )
+        FindingOutcome(entry, {name: outcome for name, of in rows.items() if (outcome := entry.told(of)) is not None})
         for entry in findings()
     ]
 
@@ -57,48 +55,48 @@ def collections(cells: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted(dict.fromkeys(names), key=lambda name: (name == MADE_UP, -names.count(name)))
 
 
-def _known(collection: str, records: Records, cells: Sequence[Mapping[str, Any]]) -> RunRows:
+def _rows_of(collection: str, records: Records, cells: Sequence[Mapping[str, Any]]) -> RunRows:
     rows = {analysis: outcomes.get(collection, ()) for analysis, outcomes in records.items()}
     return RunRows(rows, {cell["cell"]: cell for cell in cells if cell["collection"] == collection})
 
 
 def counts(outcomes: Sequence[FindingOutcome], collection: str) -> tuple[int, int, int]:
-    """How many findings hold, do not hold, and cannot be told in a collection."""
-    told = [entry.told[collection].verdict for entry in outcomes if collection in entry.told]
-    return told.count(HOLDS), told.count(FAILS), told.count(OPEN)
+    """Number of findings that hold, that do not hold and that cannot be judged in a collection."""
+    verdicts = [entry.outcomes[collection].verdict for entry in outcomes if collection in entry.outcomes]
+    return verdicts.count(HOLDS), verdicts.count(FAILS), verdicts.count(OPEN)
 
 
 def findings_sentence(outcomes: Sequence[FindingOutcome], collection: str) -> str:
-    """What became of the findings in a collection, in a sentence."""
+    """The numbers of a collection in a sentence."""
     holds, fails, open_ = counts(outcomes, collection)
     return f"On {collection}, {holds} findings of the paper hold, {fails} do not, and {open_} cannot be told."
 
 
 def findings_part(outcomes: Sequence[FindingOutcome], cells: Sequence[Mapping[str, Any]]) -> Part | None:
-    """The part of the report that tells them."""
-    names = [name for name in collections(cells) if any(name in entry.told for entry in outcomes)]
+    """The part of the report on findings."""
+    names = [name for name in collections(cells) if any(name in entry.outcomes for entry in outcomes)]
     if not names:
         return None
     blocks = [
-        Passage(f"On {name}", sayings=tuple(_statement(entry, name) for entry in outcomes if name in entry.told))
+        Passage(f"On {name}", sayings=tuple(_statement(entry, name) for entry in outcomes if name in entry.outcomes))
         for name in names
     ]
-    silent = [f"{entry.finding.says} ({entry.finding.where})" for entry in outcomes if not entry.told]
+    silent = [f"{entry.finding.says} ({entry.finding.where})" for entry in outcomes if not entry.outcomes]
     if silent:
         blocks.append(Passage("What no cell or analysis here can tell", items=tuple(silent)))
     return Part("Findings", LEAD, tuple(blocks))
 
 
 def _statement(entry: FindingOutcome, collection: str) -> tuple[str, str]:
-    told = entry.told[collection]
+    outcome = entry.outcomes[collection]
     return (
-        told.verdict,
-        f"{entry.finding.says} Here: {told.words}. ({entry.finding.where}; analysis {entry.finding.analysis})",
+        outcome.verdict,
+        f"{entry.finding.says} Here: {outcome.words}. ({entry.finding.where}; analysis {entry.finding.analysis})",
     )
 
 
 def findings_content(outcomes: Sequence[FindingOutcome]) -> list[dict[str, Any]]:
-    """The same in plain data."""
+    """The findings and their outcomes as plain data."""
     return [
         {
             "name": entry.finding.name,
@@ -107,7 +105,9 @@ def findings_content(outcomes: Sequence[FindingOutcome]) -> list[dict[str, Any]]
             "where": entry.finding.where,
             "rule": entry.finding.rule,
             "analysis": entry.finding.analysis,
-            "told": {name: {"verdict": told.verdict, "words": told.words} for name, told in entry.told.items()},
+            "told": {
+                name: {"verdict": outcome.verdict, "words": outcome.words} for name, outcome in entry.outcomes.items()
+            },
         }
         for entry in outcomes
     ]
@@ -152,8 +152,8 @@ class PlanOutcome:
     Attributes:
         digest: SHA-256 of the plan.
         opened_before: Per cell, how often its test units had been judged on when the plan was registered; None where
-            nobody looked.
-        opened: Per cell at hand, how often by now.
+            unknown.
+        opened: Per cell at hand, the same number now.
         rows: Its comparisons.
     """
 
@@ -164,44 +164,44 @@ class PlanOutcome:
 
 
 def plan_outcome(path: Path, cells: Sequence[CellAtHand]) -> PlanOutcome:
-    """What became of a registered plan on the cells of a run."""
+    """The outcome of a registered plan on the cells of a run."""
     plan, registration = registered(path)
     at_hand = {at.cell.id: at for at in cells if at.cell.id in plan.cells}
 
     @cache
-    def held(ids: tuple[str, ...], part: str) -> dict[str, Basis]:
+    def bases_of(ids: tuple[str, ...], part: str) -> dict[str, Basis]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)  # the rows state what a command would warn of
-            found = {cell: at_hand[cell].part(part) for cell in ids}
-        return together({cell: result for cell, result in found.items() if result is not None})
+            results = {cell: at_hand[cell].part(part) for cell in ids}
+        return together({cell: result for cell, result in results.items() if result is not None})
 
     def row(item: Planned, alpha: float) -> PlannedRow:
-        known = [at_hand[cell] for cell in item.cells if cell in at_hand]
+        present = [at_hand[cell] for cell in item.cells if cell in at_hand]
         key = BudgetKey(item.budget, alpha)
-        start = PlannedRow(item.candidate, item.baseline, item.of, key.label, _over(item, known), item.direction)
+        start = PlannedRow(item.candidate, item.baseline, item.of, key.label, _over(item, present), item.direction)
         causal = any(parse_name(name).policy for name in (item.candidate, item.baseline))
         part = JUDGED.get(CAUSAL if causal else item.budget)
-        if len(known) < len(item.cells) or part is None:
-            absent = f"{len(item.cells) - len(known)} of its {len(item.cells)} cells are not at hand"
+        if len(present) < len(item.cells) or part is None:
+            absent = f"{len(item.cells) - len(present)} of its {len(item.cells)} cells are not at hand"
             return replace(start, reason=absent if part else f"{item.budget} budgets are no part of a run")
         try:
-            bases = held(item.cells, part)
-            made = compare_bases(bases, item.candidate, item.baseline, of=item.of)  # pyright: ignore[reportArgumentType]
+            bases = bases_of(item.cells, part)
+            compared = compare_bases(bases, item.candidate, item.baseline, of=item.of)  # pyright: ignore[reportArgumentType]
         except InputError as error:
             return replace(start, reason=str(error))
-        found = next((entry for entry in made if entry.budget.holds(kind=item.budget, alpha=alpha)), None)
-        if found is None or len(bases) < len(item.cells):
+        comparison = next((entry for entry in compared if entry.budget.holds(kind=item.budget, alpha=alpha)), None)
+        if comparison is None or len(bases) < len(item.cells):
             return replace(start, reason="not every cell was judged so")
-        return replace(start, made=found, as_expected=found.verdict in DIRECTIONS[item.direction])
+        return replace(start, made=comparison, as_expected=comparison.verdict in DIRECTIONS[item.direction])
 
     rows = tuple(row(item, alpha) for item in plan.comparisons for alpha in item.alphas)
     opened = {cell: openings(at.folder, cell) for cell, at in at_hand.items()}
     return PlanOutcome(plan.digest, dict(registration.opened), opened, rows)
 
 
-def _over(item: Planned, known: Sequence[CellAtHand]) -> str:
+def _over(item: Planned, cells: Sequence[CellAtHand]) -> str:
     """How many cells, and what all of them share of data set, system and geometry."""
-    parts = [(at.cell.spec.dataset, at.cell.spec.system, at.cell.spec.geometry) for at in known]
+    parts = [(at.cell.spec.dataset, at.cell.spec.system, at.cell.spec.geometry) for at in cells]
     shared = [entry[0] for entry in zip(*parts, strict=True) if len(set(entry)) == 1]
     return ", ".join([f"{len(item.cells)} cell{'s' * (len(item.cells) > 1)}", *shared])
 

@@ -184,7 +184,7 @@ class Tracks(Placing):
             )
             det, obj, corners_m = pairs.first, pairs.second, box.corners_m
         elif used.has_boxes:
-            visible = _in_image(truth)
+            visible = np.isfinite(truth.box_px).all(axis=1) & proper(truth.box_px)
             det, obj = image_pairs(used, truth, visible, least_iou=self.least_iou)
             corners_m = road_corners_m(used, scene, settings=self.settings)
         else:
@@ -229,10 +229,6 @@ def road_corners_m(detections: Detections, scene: Scene, *, settings: LiftSettin
         lifted.range_m + lookup(detections.cls, LENGTH_M),
         lateral_m=np.column_stack([middle_m - half_m, middle_m + half_m]),
     )
-
-
-def _in_image(truth: Truth) -> Bool[np.ndarray, "obj"]:
-    return np.isfinite(truth.box_px).all(axis=1) & proper(truth.box_px)
 
 
 def _still_objects(detections: Detections, corners_m: Float[np.ndarray, "det 4 2"], scene: Scene) -> Objects:

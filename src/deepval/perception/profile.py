@@ -159,12 +159,6 @@ class Profile:
                 raise InputError(f"profile {self.name}: the reported classes of {true_class} must sum to 1.")
 
 
-def with_fallback(table: Table, cls: Shaped[np.ndarray, "obj"], *, fallback: str = "Car") -> Float[np.ndarray, "obj"]:
-    """A class's number, or that of the fallback class for a class outside the table."""
-    numbers = {str(name): table.get(str(name), table[fallback]) for name in np.unique(cls)}
-    return lookup(cls, numbers)
-
-
 def expected_logit(
     profile: Profile,
     height_px: Float[np.ndarray, "obj"],
@@ -182,7 +176,9 @@ def expected_logit(
     grown = grown + slope * np.minimum(np.log(np.maximum(height_px, 0.5)) - first, 0.0)
     hidden = np.asarray(scores.occlusion_logit)[np.clip(occlusion, 0, 3)]
     far = scores.range_logit * np.log(np.clip(range_m, 2.0, 200.0) / 20.0)
-    return grown + with_fallback(scores.class_logit, cls) + hidden + far
+    # A class outside the table counts as a car.
+    logits = {str(name): scores.class_logit.get(str(name), scores.class_logit["Car"]) for name in np.unique(cls)}
+    return grown + lookup(cls, logits) + hidden + far
 
 
 def is_person(cls: Shaped[np.ndarray, "obj"]) -> Bool[np.ndarray, "obj"]:

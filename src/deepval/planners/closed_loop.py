@@ -18,7 +18,7 @@ from deepval.planners.observation import STATIC, Agents, EgoState, Planner, Situ
 from deepval.planners.roads import Rectangles, directions, rectangles_overlap
 from deepval.planners.scoring import SAMPLES, comfortable
 from deepval.planners.tracking import AX, HEADING, STEER, STEP_S, VX, Reference
-from deepval.world.scene import LaneMap
+from deepval.world.lanes import LaneMap
 
 STOPPED_MPS = 0.05
 BEHIND_RAD = np.deg2rad(150.0)

@@ -18,8 +18,9 @@ from deepval.errors import InputError
 from deepval.geometry.classes import super_class
 from deepval.geometry.vehicle import Vehicle, ground_corners_m, ground_poses
 from deepval.planners.roads import Geometry, Rectangles, Roads, directions, rectangles_overlap, shapely
+from deepval.world.lanes import LaneMap
 from deepval.world.objects import Objects
-from deepval.world.scene import LaneMap, Scene
+from deepval.world.scene import Scene
 
 VEHICLE, PEDESTRIAN, BICYCLE, STATIC = range(4)
 """Kinds of agents; the first three move."""

@@ -193,7 +193,10 @@ def proposals_of(
         )
         for agents in branches
     ]
-    motions = [driver.drive(_first_course(driver, ego), range(1, PROPOSAL_STEPS + 1)) for driver in drivers]
+    # All branches start alike: at the rear axle on each path, at the ego's speed, behind no leader.
+    start_m = np.tile(np.array([[followed.start_m] for followed in guides]), len(speeds_mps))
+    course = Course(start_m, np.full(start_m.shape, float(ego.speed_mps)), np.zeros((*start_m.shape, 3)))
+    motions = [driver.drive(course, range(1, PROPOSAL_STEPS + 1)) for driver in drivers]
     path_states = [poses(driver, motion) for driver, motion in zip(drivers, motions, strict=True)]
     # Branches often differ in few proposals: each distinct one is simulated once.
     distinct, number = _distinct(path_states)
@@ -220,12 +223,6 @@ def poses(driver: Driver, motion: ProposalMotion) -> Float[np.ndarray, "prop 41 
     return np.concatenate(
         [followed.poses(progress_m) for followed, progress_m in zip(driver.guides, motion.progress_m, strict=True)]
     )
-
-
-def _first_course(driver: Driver, ego: EgoState) -> Course:
-    shape = driver.targets_mps.shape
-    start_m = np.array([followed.start_m for followed in driver.guides])
-    return Course(np.tile(start_m[:, None], shape[1]), np.full(shape, float(ego.speed_mps)), np.zeros((*shape, 3)))
 
 
 def _distinct(

@@ -14,7 +14,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import library
-from deepval.world.scene import Lane, LaneMap
+from deepval.world.lanes import Lane, LaneMap
 
 if TYPE_CHECKING:
     from shapely import Geometry, LineString, Polygon, STRtree

@@ -11,7 +11,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.geometry.vehicle import PACIFICA
+from deepval.geometry.vehicle import PACIFICA, wrap_rad
 
 STEP_S = 0.1
 X, Y, HEADING, VX, VY, AX, AY, STEER, STEER_RATE, YAW_RATE, YAW_ACCELERATION = range(11)
@@ -64,11 +64,6 @@ class Reference:
 def _ahead(gaps: int) -> Int[np.ndarray, "gap ahead"]:
     """Indices of every gap and the ten after it, none beyond the last."""
     return np.minimum(np.arange(gaps)[:, None] + np.arange(HORIZON + 1), gaps - 1)
-
-
-def wrap_rad(angle_rad: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
-    """The angle in [-pi, pi)."""
-    return (angle_rad + np.pi) % (2 * np.pi) - np.pi
 
 
 def reference(path_states: Float[np.ndarray, "prop pose 3"]) -> Reference:

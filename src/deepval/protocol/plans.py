@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from deepval.checks import share_of_inputs
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_canonical, json_content, plain, read_toml, sha256
 from deepval.files.writing import append_line, lock
 from deepval.judging.comparison import STATISTICS
 from deepval.results import KINDS, BudgetKey
-from deepval.tables.shares import share_of_inputs
 
 DIRECTIONS = {"better": ("better",), "worse": ("worse",), "different": ("better", "worse")}
 """The directions that a plan may expect, and the verdicts that confirm each."""

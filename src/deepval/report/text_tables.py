@@ -228,7 +228,9 @@ class _Grid:
     @classmethod
     def of(cls, table: Table) -> "_Grid":
         sections = tuple(
-            tuple(tuple(TableCell(_text(cell), cell.mark) for cell in row) for row in section)
+            tuple(
+                tuple(TableCell(printable(c.text) + "*" * (c.mark == "worse"), c.mark) for c in row) for row in section
+            )
             for section in table.sections
         )
         grid = cls(tuple(map(printable, table.header)), sections, ())
@@ -408,7 +410,3 @@ class _Grid:
                     yield from (" " * (label + 4) + style(line, cell) for line in more)
             if number + 1 < len(self.sections):
                 yield ""
-
-
-def _text(cell: TableCell) -> str:
-    return printable(cell.text) + ("*" if cell.mark == "worse" else "")

@@ -14,14 +14,23 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.planners.neural.masks import AHEAD_S, PUBLISHED, TRAINED_HERE, UNVERIFIED, Origin
-from deepval.planners.neural.metrics import displacements_m, has_future, logged_path_m
-from deepval.planners.neural.planner import LoadedPlanner, PlannerFiles, load_planner, planner_files
+from deepval.planners.neural.metrics import AHEAD_S, displacements_m
+from deepval.planners.neural.planner import (
+    PUBLISHED,
+    TRAINED_HERE,
+    UNVERIFIED,
+    LoadedPlanner,
+    Origin,
+    PlannerFiles,
+    load_planner,
+    planner_files,
+)
 from deepval.systems.system import System, sideways
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
-from deepval.world.truth import Truth
+from deepval.world.truth import Future, Truth
 
+HORIZON_S = float(AHEAD_S[-1])
 LossOf = Literal["average-displacement", "final-displacement"]
 TargetOf = Literal["logged", "self"]
 LEARNED: dict[str, tuple[LossOf, TargetOf]] = {
@@ -144,3 +153,20 @@ def learned_planners(names: list[str], *, weights: Path, masks: Path) -> list[Le
     files = planner_files(weights, masks)
     hashes = (files.weights_sha256, files.masks_sha256, files.origin)
     return [LearnedPlanner(*LEARNED[name], *hashes, files.weights, files.masks) for name in names]
+
+
+def has_future(future: Future) -> Bool[np.ndarray, "time"]:
+    """Frames whose logged future covers the horizon of a plan."""
+    needed = np.searchsorted(future.times_s, HORIZON_S - 1e-9) + 1
+    if needed > len(future.times_s):
+        return np.zeros(len(future.valid), dtype=bool)
+    return np.asarray(future.valid[:, :needed].all(axis=1))
+
+
+def logged_path_m(future: Future) -> Float[np.ndarray, "time step 2"]:
+    """The logged positions at the steps of a plan: linear between logged times, at the origin now."""
+    times_s = np.concatenate([[0.0], future.times_s])
+    driven = np.concatenate([np.zeros((len(future.pose), 1, 2)), future.pose[..., :2]], axis=1)
+    after = np.clip(np.searchsorted(times_s, AHEAD_S - 1e-9), 1, len(times_s) - 1)
+    share = ((AHEAD_S - times_s[after - 1]) / (times_s[after] - times_s[after - 1]))[:, None]
+    return driven[:, after - 1] * (1 - share) + driven[:, after] * share

@@ -73,7 +73,7 @@ class Columns:
         inputs = None if name == "input" else self.data.get("input")
         return id_array(self.data[name], f"{self.source}: column {name!r}", ids=inputs)
 
-    def typed(
+    def of_types(
         self, *, texts: Collection[str] = (), numbers: Collection[str] = (), whole: Collection[str] = ()
     ) -> dict[str, np.ndarray]:
         """Columns of declared types; a missing one, or one of another type, is an error.

@@ -204,7 +204,7 @@ class _Hashing:
     unit_index: Int[np.ndarray, "every"]
     step: int
 
-    def judged(self) -> Iterator[Shaped[np.ndarray, "row"]]:
+    def _chosen_rows(self) -> Iterator[Shaped[np.ndarray, "row"]]:
         return (self.unit_index[codes] >= 0 for codes in self.codes.chunks(CHUNK))
 
     def hash_ids(self, digest: Any, *, text: bool) -> Any:
@@ -213,7 +213,7 @@ class _Hashing:
         Whether all ids spell integers is certain only at the end, so both digests are computed.
         """
         spelled, all_integers, started, ascending, last = digest.copy(), True, False, True, None
-        for ids, judged in zip(self.parts.ids("input", text=text), self.judged(), strict=True):
+        for ids, judged in zip(self.parts.ids("input", text=text), self._chosen_rows(), strict=True):
             ascending = ascending and bool(np.all(ids[1:] > ids[:-1])) and (last is None or bool(ids[0] > last))
             last = ids[-1]
             judged_ids = ids if judged.all() else ids[judged]
@@ -249,7 +249,7 @@ class _Hashing:
     ) -> tuple[float, Float[np.ndarray, "sampled"]]:
         """Add a column of finite numbers to the digest; returns its largest absolute value and the sample."""
         row, first, largest, sample = 0, 0, 0.0, []
-        for column, judged in zip(self.parts.numbers(name), self.judged(), strict=True):
+        for column, judged in zip(self.parts.numbers(name), self._chosen_rows(), strict=True):
             if not (column.min() >= -LARGEST_LOSS and column.max() <= LARGEST_LOSS):
                 bad = np.flatnonzero(~(np.abs(column) <= LARGEST_LOSS))
                 value = float(column[bad[0]])

@@ -54,11 +54,11 @@ class Fit:
         """The fit behind the chosen inputs, in the chosen order."""
         return Fit(self.units[rows], self.inside[rows])
 
-    def spread(self, rows: Int[np.ndarray, "input"], inputs: int) -> "Fit":
+    def on_table(self, rows: Int[np.ndarray, "input"], inputs: int) -> "Fit":
         """The fit on a table of `inputs` inputs, in which these inputs are `rows`; other inputs have no fit."""
-        spread = Fit.none(inputs)
-        spread.units[rows], spread.inside[rows] = self.units, self.inside
-        return spread
+        whole = Fit.none(inputs)
+        whole.units[rows], whole.inside[rows] = self.units, self.inside
+        return whole
 
     def columns(self) -> dict[str, Int[np.ndarray, "input"]]:
         """Columns of a scores file."""
@@ -170,7 +170,7 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
         covered,
         () if plain else table.modes[1:],
         kind_of(raw),
-        None if fit is None else fit.spread(rows, len(table)),
+        None if fit is None else fit.on_table(rows, len(table)),
     )
 
 
@@ -200,7 +200,7 @@ def check_missing(missing: Any) -> None:
 
 
 def on_part(part: ValueTable, scores: Scores, whole: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
-    """Scores of a part of the table that they are aligned with, completed by `filled`."""
+    """Scores of a part of the table that they are aligned with, completed by `fill_missing`."""
     if part is not whole:
         inside = np.isin(whole.unit_ids, part.unit_ids)
         scores = scores.keep(inside[whole.unit])

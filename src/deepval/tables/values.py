@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.arrays import Bool, Float, Int, Num, Shaped
 from deepval.display import Printable
 from deepval.errors import InputError, InputWarning, quote
 from deepval.files.canonical import joint_sha256
@@ -25,7 +25,6 @@ from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.costs import Costs
 from deepval.tables.input_costs import InputCosts, by_name, cost_arrays, cost_columns
 from deepval.tables.keys import groups
-from deepval.tables.shares import quota, share_of_inputs
 
 ESTIMATED = "estimated"
 """Column with the note on how losses were estimated, the same in every row; absent where losses were measured."""
@@ -195,7 +194,7 @@ class ValueTable(Printable):
 
     def summary(self, alpha: float = 0.2) -> "Summary":
         """Effect of escalation over all units, with the oracle at share `alpha`."""
-        share = share_of_inputs(alpha)
+        share = checks.share_of_inputs(alpha)
         slots = int(quota(len(self), share))
         return Summary(
             inputs=len(self),
@@ -289,6 +288,16 @@ class Summary:
     oracle_share: float
     budget_binds: bool
     quota_is_capacity: bool
+
+
+def quota(inputs: int | Num[np.ndarray, "*draw"], alpha: float) -> Int[np.ndarray, "*draw"]:
+    """Number of inputs that a selection budget escalates, k = floor(alpha*N + 0.5)."""
+    return np.asarray(np.floor(alpha * np.asarray(inputs) + 0.5), dtype=np.int64)
+
+
+def capacity(inputs: int | Num[np.ndarray, "*draw"], share: float) -> Int[np.ndarray, "*draw"]:
+    """Number of inputs that a measured budget can pay for, k = floor(N*share + 1e-9), at least 0."""
+    return np.asarray(np.maximum(np.floor(np.asarray(inputs) * share + 1e-9), 0), dtype=np.int64)
 
 
 def most_helpful(values: Float[np.ndarray, "input"], slots: int | None = None) -> Float[np.ndarray, "helpful"]:

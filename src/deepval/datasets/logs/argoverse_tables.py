@@ -13,7 +13,7 @@ from deepval.files.canonical import read_json
 from deepval.files.reading import check_file_form
 from deepval.geometry.vehicle import FUSION, ground_poses
 from deepval.tables import columns
-from deepval.world.scene import Lane, LaneMap, check_line
+from deepval.world.lanes import Lane, LaneMap, check_line
 
 DRIVEN = ("VEHICLE", "BUS")
 """Types of lanes that a car may use; bike lanes are left out."""
@@ -203,7 +203,7 @@ def table_columns(
     names = (*texts, *numbers, *whole)
     table = columns.parquet_table(path, str(path)) if path.suffix == ".parquet" else _feather(path)
     rows = columns.of_arrow(table, str(path), only=names)
-    typed = rows.typed(texts=texts, numbers=numbers, whole=whole)
+    typed = rows.of_types(texts=texts, numbers=numbers, whole=whole)
     empty = [name for name in names if table.column(name).null_count]
     if empty:
         raise InputError(f"{path}: every row must have a value of {empty[0]}; some have none.")

@@ -13,8 +13,8 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera
-from deepval.geometry.vehicle import Vehicle
-from deepval.world.scene import FARTHEST_M, Lane, LaneMap, on_earth
+from deepval.geometry.vehicle import Vehicle, wrap_rad
+from deepval.world.lanes import FARTHEST_M, Lane, LaneMap, on_earth
 
 SPACING_M = 0.5
 """Points of the driven path closer than this to the last selected point are left out."""
@@ -99,7 +99,7 @@ def straight_on(lane_map: LaneMap, lane: str, *, ahead_m: float) -> list[str]:
         if not candidates:
             break
         end_headings = np.array([_headings(lane_map.lanes[key].centreline_m)[-1] for key in candidates])
-        current = candidates[int(np.argmin(np.abs(_wrap(end_headings - heading))))]
+        current = candidates[int(np.argmin(np.abs(wrap_rad(end_headings - heading))))]
         lanes.append(current)
         length_m += float(np.linalg.norm(np.diff(lane_map.lanes[current].centreline_m, axis=0), axis=1).sum())
     return lanes
@@ -135,7 +135,7 @@ def _before(lane_map: LaneMap, near: list[str]) -> Int[np.ndarray, "lane most"]:
 
 def _costs(line_m: Float[np.ndarray, "vertex 2"], pose: Float[np.ndarray, "point 3"]) -> Float[np.ndarray, "point"]:
     distance_m, segment = _distances(line_m, pose[:, :2])
-    turn_rad = _wrap(pose[:, 2] - _headings(line_m)[segment])
+    turn_rad = wrap_rad(pose[:, 2] - _headings(line_m)[segment])
     return distance_m**2 + (HEADING_M_PER_RAD * turn_rad) ** 2
 
 
@@ -154,10 +154,6 @@ def _distances(
 def _headings(line_m: Float[np.ndarray, "vertex 2"]) -> Float[np.ndarray, "segment"]:
     along = np.diff(line_m, axis=0)
     return np.arctan2(along[:, 1], along[:, 0])
-
-
-def _wrap(angle: np.ndarray) -> np.ndarray:
-    return (angle + np.pi) % (2 * np.pi) - np.pi
 
 
 AHEAD = 3

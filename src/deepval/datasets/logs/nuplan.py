@@ -36,7 +36,8 @@ from deepval.errors import InputError
 from deepval.files import reading
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import PACIFICA, headings_rad, transforms
-from deepval.world.scene import LaneMap, Scene
+from deepval.world.lanes import LaneMap
+from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 CHANNEL = "CAM_F0"

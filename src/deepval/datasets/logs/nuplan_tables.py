@@ -20,8 +20,9 @@ from deepval.datasets.logs.log import LoggedTrack
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import read_json
+from deepval.world.lanes import Lane, LaneMap
 from deepval.world.objects import Objects
-from deepval.world.scene import Lane, LaneMap, Scene
+from deepval.world.scene import Scene
 from deepval.world.truth import Future, Truth
 
 ZONES = {

@@ -25,7 +25,8 @@ from deepval.files import reading
 from deepval.files.canonical import read_json
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import vehicle_like
-from deepval.world.scene import Lane, LaneMap, Scene
+from deepval.world.lanes import Lane, LaneMap
+from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 STEP_S, LATE_S = 0.1, 0.03

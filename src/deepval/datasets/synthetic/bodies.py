@@ -10,7 +10,6 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.geometry.camera import Camera
-from deepval.perception.profile import Conditions
 
 RGB = tuple[float, float, float]
 
@@ -56,13 +55,6 @@ def look(rng: np.random.Generator) -> Look:
     share = np.array([WEATHERS[name].share for name in names])
     name = names[int(np.searchsorted(np.cumsum(share / share.sum()), rng.random()))]
     return Look(name, float(rng.uniform(0.88, 1.1)), int(rng.integers(2**31)))
-
-
-def conditions_of(scene_look: Look, *, street: Conditions, clutter: float) -> Conditions:
-    """Effects of light and weather on a detector, in a street with its own phantoms."""
-    weather = WEATHERS[scene_look.weather]
-    phantoms = street.phantoms * weather.phantoms * clutter
-    return Conditions(weather.shift, weather.haze_per_m, phantoms, street.phantom_size)
 
 
 Canvas = Shaped[np.ndarray, "height width"]

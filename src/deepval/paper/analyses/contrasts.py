@@ -302,3 +302,12 @@ def pooled_chart(rows: Sequence[Contrast]) -> Chart:
     dots = (Dot(f"{row.label} less {row.against}", row.recipe, row.difference, row.lo, row.hi) for row in at)
     words = " or ".join(dict.fromkeys(percent(row.alpha, 0) for row in at))
     return shares(f"Difference in gain share at {words}", dots, line=0.0)
+
+
+ON_LABELS: dict[str, Any] = {
+    "see": "analyses.md#labels",
+    "kind": Contrast,
+    "chart": pooled_chart,
+    "takes": {"results": "relabelled"},
+}
+"""What the declarations of analyses of labels share."""

@@ -10,18 +10,17 @@ from deepval.paper.analyses.contrasts import (
     CLASSIFIERS,
     GAINS,
     GATES,
+    ON_LABELS,
     REGRESSORS,
     VALUE,
     Contrast,
     cell_table,
     contrasts,
-    pooled_chart,
     pooled_table,
     single,
 )
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import BudgetColumns, column
-from deepval.report.charts import Chart
 from deepval.report.text_tables import Table
 from deepval.results import BudgetKey, Result
 
@@ -78,11 +77,6 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
     return [table(rows), cell_table("Training on decision value or on perception gain, cell by cell", rows)]
 
 
-def chart(rows: Sequence[Contrast]) -> Chart:
-    """The means over cells at the headline budget."""
-    return pooled_chart(rows)
-
-
 OBJECTIVE_SWAP = Analysis(
     "objective-swap",
     shows="Compare fits on decision value and perception gain",
@@ -90,14 +84,11 @@ OBJECTIVE_SWAP = Analysis(
         "The same allocators fitted on decision value and on perception gains (E1, E5, E8): paired "
         "differences by cell and pooled, and wins."
     ),
-    see="analyses.md#labels",
     paper="training on perception gain",
     example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a gate-gbm",
     rows=rows,
-    kind=Contrast,
     tables=tables,
-    chart=chart,
-    takes={"results": "relabelled"},
+    **ON_LABELS,
     recipes=RECIPES,
     labels=LABELS,
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
+from deepval.checks import share_of_inputs
 from deepval.judging.concordance import transfer
 from deepval.paper.analyses.consumers import pairs, shared_inputs
 from deepval.paper.analysis import Analysis
@@ -17,7 +18,7 @@ from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number
 from deepval.results import known
-from deepval.tables.shares import quota, share_of_inputs
+from deepval.tables.values import quota
 
 
 @dataclass(frozen=True)

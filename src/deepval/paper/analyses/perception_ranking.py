@@ -32,7 +32,7 @@ from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, TableCell, number, percent
 from deepval.results import HEADLINE, known
-from deepval.tables.shares import quota
+from deepval.tables.values import quota
 
 
 def _names(signals: Sequence[str]) -> str:

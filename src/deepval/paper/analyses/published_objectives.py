@@ -9,19 +9,18 @@ from dataclasses import dataclass
 
 from deepval.paper.analyses.contrasts import (
     CLASSIFIERS,
+    ON_LABELS,
     PUBLISHED,
     REGRESSORS,
     VALUE,
     Contrast,
     cell_table,
     contrasts,
-    pooled_chart,
     pooled_table,
     single,
 )
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import column, declared_table
-from deepval.report.charts import Chart
 from deepval.report.text_tables import Table
 from deepval.results import Result
 
@@ -101,11 +100,6 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
     return [table(rows), pooled_table(title, rows), cell_table(f"{title}, cell by cell", rows)]
 
 
-def chart(rows: Sequence[Contrast]) -> Chart:
-    """The means over cells at the headline budget."""
-    return pooled_chart(rows)
-
-
 PUBLISHED_OBJECTIVES = Analysis(
     "published-objectives",
     shows="Compare fits on published objectives",
@@ -113,14 +107,11 @@ PUBLISHED_OBJECTIVES = Analysis(
         "The same routers fitted on decision value, on ORIC's reward and on AP-swap: wins against random, "
         "discordant rows, and rows significantly ahead and behind."
     ),
-    see="analyses.md#labels",
     paper="published routing objectives",
     example="cells/braking-monocular -a router-gbm-value -a router-gbm-binary",
     rows=rows,
-    kind=Contrast,
     tables=tables,
-    chart=chart,
-    takes={"results": "relabelled"},
+    **ON_LABELS,
     recipes=RECIPES,
     labels=LABELS,
 )

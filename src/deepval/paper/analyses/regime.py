@@ -8,8 +8,7 @@ import numpy as np
 from deepval.judging.draws import concentration
 from deepval.judging.ties import tie_audit
 from deepval.report.text_tables import quantity
-from deepval.tables.shares import quota
-from deepval.tables.values import ValueTable
+from deepval.tables.values import ValueTable, quota
 
 Downstream = tuple[str, str]
 """Downstream system and geometry."""

@@ -32,8 +32,7 @@ from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, TableCell, interval, mark_of, number, percent, quantity
 from deepval.results import HEADLINE, BudgetKey, known
 from deepval.tables.keys import positions
-from deepval.tables.shares import quota
-from deepval.tables.values import ValueTable
+from deepval.tables.values import ValueTable, quota
 
 RANDOM = "random"
 FREE = (RANDOM, "uncertainty", "criticality", "ego-speed")

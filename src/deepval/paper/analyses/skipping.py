@@ -86,10 +86,7 @@ Skippers = Annotated[
 
 def rows(
     results: Mapping[str, Result],
-    allocators: Annotated[
-        Sequence[str] | None,
-        Option("Allocator that needs no cheap pass. Repeatable. Default: those of deepval.", ("--allocator", "-a")),
-    ] = None,
+    allocators: Skippers = None,
 ) -> list[SkippingRow]:
     """One row per cell, skipping budget and allocator.
 

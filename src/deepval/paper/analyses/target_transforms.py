@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from deepval.paper.analyses.contrasts import (
+    ON_LABELS,
     PUBLISHED,
     RANK,
     REGRESSORS,
@@ -16,11 +17,9 @@ from deepval.paper.analyses.contrasts import (
     Contrast,
     cell_table,
     contrasts,
-    pooled_chart,
     pooled_table,
 )
 from deepval.paper.analysis import Analysis
-from deepval.report.charts import Chart
 from deepval.report.text_tables import Table
 from deepval.results import Result
 
@@ -48,11 +47,6 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
     return [table(rows), cell_table("Target transform against training objective, cell by cell", rows)]
 
 
-def chart(rows: Sequence[Contrast]) -> Chart:
-    """The means over cells at the headline budget."""
-    return pooled_chart(rows)
-
-
 TARGET_TRANSFORMS = Analysis(
     "target-transforms",
     shows="Compare fits on transforms of decision value",
@@ -60,14 +54,11 @@ TARGET_TRANSFORMS = Analysis(
         "Routers fitted on decision value, its rank, its signed CDF and published objectives: pooled paired "
         "differences between any two."
     ),
-    see="analyses.md#labels",
     paper="target transform",
     example="cells/braking-monocular cells/braking-oracle -a router-gbm-value",
     rows=rows,
-    kind=Contrast,
     tables=tables,
-    chart=chart,
-    takes={"results": "relabelled"},
+    **ON_LABELS,
     recipes=RECIPES,
     labels=LABELS,
 )

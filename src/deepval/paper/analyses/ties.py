@@ -7,6 +7,7 @@ import numpy as np
 
 from deepval.arrays import Float
 from deepval.cells.folder import BuiltCell
+from deepval.checks import share_of_inputs
 from deepval.errors import InputError
 from deepval.judging.ties import nth_highest, tie_audit
 from deepval.paper.analysis import Analysis
@@ -18,7 +19,7 @@ from deepval.report.text_tables import Table
 from deepval.results import known
 from deepval.tables.keys import positions
 from deepval.tables.scores import Scores
-from deepval.tables.shares import quota, share_of_inputs
+from deepval.tables.values import quota
 
 VALUE = "decision value"
 """The ranking by V itself, which every cell has."""

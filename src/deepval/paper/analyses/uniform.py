@@ -86,9 +86,7 @@ Policy = Annotated[str, Option("How allocators meet the budget: a causal policy,
 def rows(
     results: Mapping[str, Result],
     *,
-    policy: Annotated[
-        str, Option("How allocators meet the budget: a causal policy, or ranking.", read=_policy)
-    ] = "causal-cap",
+    policy: Policy = "causal-cap",
 ) -> list[UniformRow]:
     """One row per cell and measured budget.
 

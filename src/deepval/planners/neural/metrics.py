@@ -1,18 +1,100 @@
-"""Logits under reference and perceived boxes -> PKL and TIP; utilities of any planner's candidates -> TIP.
+"""The grid of a plan, the masks on it, and the metrics of logits within the masks: planned path, PKL, TIP.
 
-PKL is 0 or more, more is worse; TIP is 0 or less, less is worse. Their gains are positive where the full mode's boxes
-change the plan less than the cheap mode's.
+Masks are the cells that a planned vehicle can be in at each step. PKL compares logits under reference and perceived
+boxes: it is 0 or more, more is worse. TIP is 0 or less, less is worse; it is also defined for the utilities of any
+planner's candidates. Their gains are positive where the full mode's boxes change the plan less than the cheap mode's.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.planners.neural.masks import AHEAD_S, Masks
-from deepval.world.truth import Future
+from deepval.errors import InputError
 
-HORIZON_S = float(AHEAD_S[-1])
+STEPS, STEP_S = 16, 0.25
+"""Steps of a plan and the time between them: 0.25 to 4 s ahead."""
+AHEAD_S = STEP_S * np.arange(1, STEPS + 1)
+COARSEST = 64
+"""The network halves its grid six times, so that sides are multiples of this."""
+BLOCK = 4
+"""Logits are constant on blocks of this many cells a side: the network's last step up repeats them."""
+
+
+@dataclass(frozen=True)
+class PlanGrid:
+    """`cells` x `cells` cells, index [x forward, y left], over the same ground for any number of cells.
+
+    A point lies in the cell `round((p - low_m) / cell_m)`; a cell stands for the point `low_m + cell_m * cell`.
+    """
+
+    cells: int = 256
+
+    def __post_init__(self) -> None:
+        if self.cells < COARSEST or self.cells % COARSEST:
+            raise InputError(f"a planner's grid must have a multiple of {COARSEST} cells a side; found {self.cells}.")
+
+    @property
+    def cell_m(self) -> float:
+        """Side of a cell: 0.3 m of the published grid."""
+        return 0.3 if self.cells == 256 else 76.8 / self.cells
+
+    @property
+    def low_m(self) -> Float[np.ndarray, "2"]:
+        """Corner of the grid: 17 m behind the vehicle, 38.5 m to its right."""
+        return np.array([-17.0, -38.5])
+
+    def cell_of(self, points_m: Float[np.ndarray, "*batch 2"]) -> Int[np.ndarray, "*batch 2"]:
+        """The cell of each point, also outside the grid."""
+        return np.round((points_m - self.low_m) / self.cell_m).astype(np.int32)
+
+    def metres(self, cells: Int[np.ndarray, "*batch 2"]) -> Float[np.ndarray, "*batch 2"]:
+        """The point that each cell stands for."""
+        return self.low_m + self.cell_m * cells
+
+
+@dataclass(frozen=True, eq=False)
+class Masks:
+    """Possible cells per step, [step, x, y]; every step has at least one."""
+
+    cells: Bool[np.ndarray, "step x y"]
+
+    def __post_init__(self) -> None:
+        shape = self.cells.shape
+        if len(shape) != 3 or shape[0] != STEPS or shape[1] != shape[2] or shape[1] % COARSEST or not shape[1]:
+            raise InputError(
+                f"a planner's masks must be {STEPS} squares whose side is a multiple of {COARSEST} cells, 16 x 256 x "
+                f"256 as published; found {' x '.join(map(str, shape))}: take the masks that belong to the weights."
+            )
+        empty = np.flatnonzero(~self.cells.any(axis=(1, 2)))
+        if len(empty):
+            raise InputError(f"a planner's masks must leave a cell at every step; step {empty[0]} has none.")
+
+    @property
+    def grid(self) -> PlanGrid:
+        """The grid that the masks are on."""
+        return PlanGrid(self.cells.shape[1])
+
+    @cached_property
+    def index(self) -> Int[np.ndarray, "3 cell"]:
+        """Step, x and y of every cell within the masks: by step, then in row-major order."""
+        return np.stack(np.nonzero(self.cells))
+
+    @cached_property
+    def ends(self) -> Int[np.ndarray, "step"]:
+        """End of every step's cells in `index`."""
+        return np.cumsum(self.cells.sum(axis=(1, 2)))
+
+    def within(self, blocks: Float[np.ndarray, "*batch step bx by"]) -> Float[np.ndarray, "*batch cell"]:
+        """Values of the cells within the masks, from the values of their blocks."""
+        step, x, y = self.index
+        return blocks[..., step, x // BLOCK, y // BLOCK]
+
+    def per_step(self, values: Float[np.ndarray, "*batch cell"]) -> list[Float[np.ndarray, "*batch _"]]:
+        """Values of the cells within the masks, step by step."""
+        return np.split(values, self.ends[:-1], axis=-1)
 
 
 def path_cells(logits: Float[np.ndarray, "*batch cell"], masks: Masks) -> Int[np.ndarray, "*batch step 2"]:
@@ -31,23 +113,6 @@ def sigmoid(logits: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
     """The logistic function, in the precision of its argument and without overflow."""
     small = np.exp(-np.abs(logits))
     return np.where(logits >= 0, 1, small) / (1 + small)
-
-
-def has_future(future: Future) -> Bool[np.ndarray, "time"]:
-    """Frames whose logged future covers the horizon of a plan."""
-    needed = np.searchsorted(future.times_s, HORIZON_S - 1e-9) + 1
-    if needed > len(future.times_s):
-        return np.zeros(len(future.valid), dtype=bool)
-    return np.asarray(future.valid[:, :needed].all(axis=1))
-
-
-def logged_path_m(future: Future) -> Float[np.ndarray, "time step 2"]:
-    """The logged positions at the steps of a plan: linear between logged times, at the origin now."""
-    times_s = np.concatenate([[0.0], future.times_s])
-    driven = np.concatenate([np.zeros((len(future.pose), 1, 2)), future.pose[..., :2]], axis=1)
-    after = np.clip(np.searchsorted(times_s, AHEAD_S - 1e-9), 1, len(times_s) - 1)
-    share = ((AHEAD_S - times_s[after - 1]) / (times_s[after] - times_s[after - 1]))[:, None]
-    return driven[:, after - 1] * (1 - share) + driven[:, after] * share
 
 
 def displacements_m(

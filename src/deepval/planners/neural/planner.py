@@ -4,38 +4,122 @@ Weights are checked against the network. Rasters run one at a time on one thread
 eight would save an eighth of the time, but the last digits of a frame would depend on the size of its batch.
 """
 
+import hashlib
 import io
 import pickle
 import warnings
+import zipfile
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Bool, Float
 from deepval.errors import InputError, library
+from deepval.files import reading
 from deepval.files.canonical import json_content, sha256
 from deepval.files.reading import check_file_form
 from deepval.files.writing import npz_arrays
-from deepval.planners.neural.masks import (
-    PUBLISHED,
-    TRAINED_HERE,
-    UNVERIFIED,
-    Masks,
-    Origin,
-    PlannerFile,
-    masks_of,
-    read_file,
-)
-from deepval.planners.neural.metrics import path_m, pkl, tip
+from deepval.planners.neural.metrics import Masks, path_m, pkl, tip
 from deepval.planners.neural.rasters import road_rasters, scene_rasters
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
+
+Origin = Literal["published", "trained here, not the published weights", "not verified to be the published files"]
+PUBLISHED: Origin = "published"
+TRAINED_HERE: Origin = "trained here, not the published weights"
+UNVERIFIED: Origin = "not verified to be the published files"
+BLOBS = {
+    "weights": "7e486090566a7f4f1cb7a1910a6598410779982d",
+    "masks": "9ebbafd0a0c83bc79211879668ad493e81871762",
+}
+"""Git's names of the published planner.pt and masks_trainval.json: the SHA-1 of a header and the content."""
+GET = (
+    "take planner.pt and masks_trainval.json of planning-centric metrics (PKL), or weights.npz and masks.npz that "
+    "`deepval train-planner` writes"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class PlannerFile:
+    """One file, read once: the hashed bytes are the bytes used."""
+
+    path: Path
+    data: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Its SHA-256."""
+        return sha256(self.data)
+
+    def is_published(self, kind: Literal["weights", "masks"]) -> bool:
+        """Whether it is the published file, byte for byte."""
+        blob = hashlib.sha1(b"blob %d\0" % len(self.data) + self.data, usedforsecurity=False)
+        return blob.hexdigest() == BLOBS[kind]
+
+
+def read_file(path: Path | str, kind: Literal["weights", "masks"]) -> PlannerFile:
+    """A file of a planner."""
+    try:
+        return PlannerFile(Path(path), reading.content(path, f"a planner's {kind}"))
+    except InputError as error:
+        raise InputError(f"{str(error).removesuffix('.')}: {GET}.") from error
+
+
+FIRST_DAY = (1980, 1, 1, 0, 0, 0)
+"""The date of every entry, so that the bytes do not depend on the time of writing."""
+
+
+def npz_bytes(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """An .npz file with the arrays in their order; not compressed, so that bytes depend on no version of zlib."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, array in arrays.items():
+            entry = io.BytesIO()
+            np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", FIRST_DAY), entry.getvalue())
+    return out.getvalue()
+
+
+def masks_of(file: PlannerFile) -> Masks:
+    """Masks from a nested JSON list of 0 and 1, or from an .npz with the array `masks`."""
+    array = _npz_masks(file) if file.path.suffix == ".npz" else _json_masks(file)
+    try:
+        array = np.asarray(array)
+    except ValueError:
+        array = np.zeros(0, dtype=object)
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{file.path}: masks must be a table of 0 and 1 with rows of equal length.")
+    if not np.isin(array, (0, 1)).all():
+        raise InputError(f"{file.path}: masks must hold 0 and 1 only; found {array[~np.isin(array, (0, 1))][0]:g}.")
+    try:
+        return Masks(array.astype(bool))
+    except InputError as error:
+        raise InputError(f"{file.path}: {error}") from error
+
+
+def masks_bytes(masks: Masks) -> bytes:
+    """Masks as an .npz file, the same bytes for the same masks."""
+    return npz_bytes({"masks": masks.cells})
+
+
+def _npz_masks(file: PlannerFile) -> np.ndarray:
+    try:
+        return npz_arrays(file.data)["masks"]
+    except (KeyError, ValueError) as error:
+        raise InputError(f"{file.path}: must be an .npz file with the array `masks`; {error}.") from error
+
+
+def _json_masks(file: PlannerFile) -> list:
+    content = json_content(file.data, file.path, "masks in a JSON list or an .npz file")
+    if not isinstance(content, list):
+        raise InputError(f"{file.path}: masks must be a JSON list of lists of 0 and 1.")
+    return content
 
 
 def torch_library() -> Any:

@@ -14,9 +14,10 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError, library
 from deepval.geometry.vehicle import Vehicle, ground_poses
-from deepval.planners.neural.masks import PlanGrid
+from deepval.planners.neural.metrics import PlanGrid
+from deepval.world.lanes import Lane, LaneMap, Outline
 from deepval.world.objects import Objects
-from deepval.world.scene import Lane, LaneMap, Outline, Scene
+from deepval.world.scene import Scene
 
 ROAD, ROAD_DIVIDER, LANE_DIVIDER, OTHERS, EGO = range(5)
 STRETCH_M = 70.0
