@@ -32,7 +32,7 @@ from deepval.judging.draws import Draws, Interval
 from deepval.judging.resamples import Difference
 from deepval.judging.rows import Judged, paired_differences
 from deepval.judging.stream_rows import Streamed
-from deepval.results import LO_HI, BudgetKey, BudgetRecord, Estimate, Reason, Result, joined, known
+from deepval.results import LO_HI, AllocatorRecord, BudgetKey, BudgetRecord, Estimate, Reason, Result, joined, known
 from deepval.tables.scores import REFERENCES
 
 AT_ONCE = 64
@@ -40,7 +40,7 @@ AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Pooled(BudgetRecord):
+class Pooled(AllocatorRecord):
     """One allocator's equal-weight mean over cells under one budget.
 
     Attributes:
@@ -65,12 +65,7 @@ class Pooled(BudgetRecord):
         versus_random_dropped: Draws without a positive all-cheap loss in some cell, left out of the paired interval.
     """
 
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    cells: int
+    cells: int = 0
     oracle: str | None = None
     chance: str | None = None
     versus_random: Estimate | None = None

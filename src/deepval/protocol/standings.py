@@ -42,7 +42,7 @@ from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
 from deepval.protocol.tracks import TrackedCell
-from deepval.results import BudgetKey, BudgetRecord, Estimate, Result
+from deepval.results import AllocatorRecord, BudgetKey, Estimate, Result
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import on_part
 
@@ -52,7 +52,7 @@ LADDER_REFERENCES = ("oracle-ladder", "random-ladder")
 
 
 @dataclass(frozen=True, eq=False)
-class Standing(BudgetRecord):
+class Standing(AllocatorRecord):
     """One allocator's standing among those judged on the same cells under one budget.
 
     Attributes:
@@ -79,12 +79,7 @@ class Standing(BudgetRecord):
         reason: Why something is None.
     """
 
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
-    cells: int
+    cells: int = 0
     oracle: str | None = None
     chance: str | None = None
     rank: int | None = None

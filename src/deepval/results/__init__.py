@@ -26,6 +26,7 @@ from deepval.results.records import (
     LO_HI,
     MEASURED,
     UNITS,
+    AllocatorRecord,
     Bounds,
     BudgetKey,
     BudgetRecord,
@@ -41,8 +42,8 @@ from deepval.results.records import (
 from deepval.results.result import HEADLINE, SCHEMA, Result, Samples
 
 __all__ = [
-    "FEW_UNITS", "HEADLINE", "KINDS", "LO_HI", "MEASURED", "SCHEMA", "UNITS", "Area", "Bounds", "BudgetKey",
-    "BudgetRecord", "CallShare", "Curve", "DrawsUsed", "Estimate", "Gap", "HalfWidth", "Inputs", "ModeRate", "Optimum",
-    "OracleAt", "Provenance", "Reason", "Record", "Recovery", "Result", "Row", "Samples", "ScoresUsed", "Setting",
-    "Spending", "Spread", "Stream", "Threshold", "Unit", "in_words", "joined", "known",
+    "FEW_UNITS", "HEADLINE", "KINDS", "LO_HI", "MEASURED", "SCHEMA", "UNITS", "AllocatorRecord", "Area", "Bounds",
+    "BudgetKey", "BudgetRecord", "CallShare", "Curve", "DrawsUsed", "Estimate", "Gap", "HalfWidth", "Inputs",
+    "ModeRate", "Optimum", "OracleAt", "Provenance", "Reason", "Record", "Recovery", "Result", "Row", "Samples",
+    "ScoresUsed", "Setting", "Spending", "Spread", "Stream", "Threshold", "Unit", "in_words", "joined", "known",
 ]  # fmt: skip

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from deepval.results.records import LO_HI, BudgetKey, BudgetRecord, Estimate, Record
+from deepval.results.records import LO_HI, AllocatorRecord, BudgetKey, BudgetRecord, Estimate, Record
 
 
 @dataclass(frozen=True, eq=False)
-class Gap(BudgetRecord):
+class Gap(AllocatorRecord):
     """Where the value between an allocator and the zero-cost oracle goes, in units of the loss.
 
     Attributes:
@@ -29,11 +29,6 @@ class Gap(BudgetRecord):
         reason: Why something is None.
     """
 
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None = None
-    accounting: str | None = None
     gap: float | None = None
     missed: float | None = None
     selected_harm: float | None = None
@@ -55,7 +50,7 @@ class ModeRate(Record):
 
 
 @dataclass(frozen=True, eq=False)
-class Threshold(BudgetRecord):
+class Threshold(AllocatorRecord):
     """Where one allocator escalates from under one budget, under which policy, and how often that is to be expected.
 
     Attributes:
@@ -91,11 +86,6 @@ class Threshold(BudgetRecord):
         reason: Why something is None.
     """
 
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None = None
-    accounting: str | None = None
     policy: str = "frozen threshold"
     parameter: float | None = None
     threshold: float | None = None

@@ -191,6 +191,17 @@ class BudgetRecord(Record):
         return BudgetKey.of(self)
 
 
+@dataclass(frozen=True, eq=False)
+class AllocatorRecord(BudgetRecord):
+    """A record of one allocator under one budget."""
+
+    allocator: str
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+
+
 def known(value: float) -> float | None:
     """A number, or None where it is NaN."""
     return None if math.isnan(value) else float(value)
@@ -251,7 +262,7 @@ def in_words(verdict: str | None, *, effective_units: float | None, rests_on: st
 
 
 @dataclass(frozen=True, eq=False)
-class Row(BudgetRecord):
+class Row(AllocatorRecord):
     """One allocator under one budget.
 
     Attributes:
@@ -313,11 +324,6 @@ class Row(BudgetRecord):
         reason: Why something is None.
     """
 
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None = None
-    accounting: str | None = None
     slice: str | None = None
     cost: float | None = None
     inputs: int = 0
