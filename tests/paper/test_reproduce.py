@@ -223,7 +223,7 @@ def test_a_figure_without_a_like_is_counted_not_hidden(whole, monkeypatch):
 
 def test_the_paper_s_figures_are_whole_and_of_analyses_and_cells_that_exist():
     figures = published()
-    assert len({(f.kind, f.asked, f.over, f.pair, f.table, f.row) for f in figures}) == len(figures)
+    assert len({(f.kind, f.quantity_key, f.over, f.pair, f.table, f.row) for f in figures}) == len(figures)
     assert all(f.value is not None or (f.lo is not None and f.hi is not None) for f in figures)
     assert {f.dataset for f in figures} == {"kitti", "nuscenes", "nuplan", ""}
     traj = [f for f in figures if f.kind == ("kitti", "monocular", "receding-horizon") and f.field == "harm_rate"]
