@@ -24,7 +24,7 @@ from deepval.paper.analyses.gaps import GapRow
 from deepval.paper.analyses.seeds import RANDOMIZED
 from deepval.paper.analysis import ANALYSES, analysis
 from deepval.paper.findings import RunRows, findings
-from deepval.paper.published_figures import Figure, laid_beside, published
+from deepval.paper.published_figures import Figure, compare_with_paper, published
 from deepval.progress import unwatched
 from deepval.protocol import store as digests
 from deepval.protocol.cell_builds import cell_sources, find_cells
@@ -187,7 +187,7 @@ def rows_like(**changes):
 )
 def test_a_published_figure_is_compared_in_words(whole, monkeypatch, figures, row, words):
     monkeypatch.setattr(published_figures, "published", lambda: tuple(figures))
-    (found,) = laid_beside(whole[0], rows_like(**row)).figures
+    (found,) = compare_with_paper(whole[0], rows_like(**row)).figures
     assert found.kinship == "like"
     assert words in found.words
 
@@ -195,7 +195,7 @@ def test_a_published_figure_is_compared_in_words(whole, monkeypatch, figures, ro
 def test_the_same_modes_make_the_same_cell_and_only_its_figure_counts(whole, monkeypatch):
     own = figure(pair="yolov8s-320 -> yolov8s-640", value=0.35)
     monkeypatch.setattr(published_figures, "published", lambda: (figure(), own))
-    (found,) = laid_beside(whole[0], rows_like()).figures
+    (found,) = compare_with_paper(whole[0], rows_like()).figures
     assert (found.kinship, found.paper_lo, found.paper_hi) == ("same", 0.35, 0.35)
 
 
@@ -208,15 +208,15 @@ def test_order_counts_where_the_paper_s_own_pairs_agree(whole, monkeypatch):
         figure(pair="c -> d", value=0.7, **horizon),
     ]
     monkeypatch.setattr(published_figures, "published", lambda: tuple(figures))
-    (order,) = laid_beside(whole[0], rows_like()).orders
+    (order,) = compare_with_paper(whole[0], rows_like()).orders
     assert (order.pairs, order.same, order.words) == (1, 1, "same order in 1 of 1 pairs")
     figures[3] = replace(figures[3], value=0.1)  # now the paper itself is of two minds
-    assert laid_beside(whole[0], rows_like()).orders == ()
+    assert compare_with_paper(whole[0], rows_like()).orders == ()
 
 
 def test_a_figure_without_a_like_is_counted_not_hidden(whole, monkeypatch):
     monkeypatch.setattr(published_figures, "published", lambda: (figure(dataset="kitti"), figure(system="lateral")))
-    found = laid_beside(whole[0], rows_like())
+    found = compare_with_paper(whole[0], rows_like())
     assert found.figures == ()
     assert dict(found.without) == {"a table": 2}
 

@@ -70,8 +70,8 @@ class Figure:
         return self.dataset, self.geometry, self.system
 
     @property
-    def asked(self) -> tuple[str, str, str]:
-        """What it is a figure of, whatever the cell."""
+    def quantity_key(self) -> tuple[str, str, str]:
+        """The analysis, the field and the rows that it is a figure of, for any cell."""
         return self.analysis, self.field, self.where
 
 
@@ -192,8 +192,8 @@ class _Here:
     verdict: str | None
 
 
-def laid_beside(run: Run, records: Records) -> Agreement:
-    """The run beside the paper."""
+def compare_with_paper(run: Run, records: Records) -> Agreement:
+    """The figures of a run compared with those of the paper."""
     places = {
         (at.collection, at.label): Place(
             at.cell.spec.dataset,
@@ -206,19 +206,19 @@ def laid_beside(run: Run, records: Records) -> Agreement:
     }
     groups: dict[tuple[Any, ...], list[Figure]] = {}
     for figure in published():
-        groups.setdefault((figure.kind, figure.asked, figure.over), []).append(figure)
+        groups.setdefault((figure.kind, figure.quantity_key, figure.over), []).append(figure)
     figures: list[Beside] = []
     without: dict[str, int] = {}
     met: dict[tuple[Any, ...], list[_Here]] = {}
     for key, members in groups.items():
         many = members[0].over not in ("", "span")
-        found = list(_pooled(members[0], records)) if many else list(_here(members[0], records, places))
-        met[key] = found
-        for here in found:
+        matches = list(_pooled(members[0], records)) if many else list(_here(members[0], records, places))
+        met[key] = matches
+        for here in matches:
             own = [figure for figure in members if figure.pair == here.place.pair]
             kinship = ("same" if here.place.whole else "part") if own else "like"
             figures.append(_beside(here, own or members, kinship=kinship))
-        if not found:
+        if not matches:
             without[members[0].table] = without.get(members[0].table, 0) + len(members)
     return Agreement(tuple(figures), tuple(_orders(groups, met)), without)
 
@@ -234,31 +234,33 @@ def _here(figure: Figure, records: Records, places: Mapping[tuple[str, str], Pla
             continue
         if (place.geometry, place.system) == (figure.geometry, figure.system):
             bounds = (row.get(f"{figure.field}_lo"), row.get(f"{figure.field}_hi"))
-            found = _Here(", ".join(labels), place, value, *bounds, row.get("verdict"))
+            match = _Here(", ".join(labels), place, value, *bounds, row.get("verdict"))
             if figure.over != "span":
-                yield found
-            spans.setdefault(found.cell, []).append(found)
-    for cell, found in spans.items() if figure.over == "span" else ():
-        values = [entry.value for entry in found]
-        yield _Here(cell, found[0].place, median(values), min(values), max(values), None)
+                yield match
+            spans.setdefault(match.cell, []).append(match)
+    for cell, matches in spans.items() if figure.over == "span" else ():
+        values = [entry.value for entry in matches]
+        yield _Here(cell, matches[0].place, median(values), min(values), max(values), None)
 
 
-def _rows_of(dataset: str, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _rows_of(
+    dataset: str, records: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Rows of every collection of a data set."""
-    for collection, rows in found.items():
+    for collection, rows in records.items():
         if collection.partition(",")[0] == dataset:
             yield from ((collection, row) for row in rows)
 
 
-def _place(row: Mapping[str, Any], told: Sequence[Place]) -> Place | None:
-    """What the cell of a row is: as the row says, or as its cells are; two consumers are joined."""
+def _place(row: Mapping[str, Any], cells: Sequence[Place]) -> Place | None:
+    """The cell of a row, from the columns of the row or from its cells; two consumers are joined."""
     if row.get("geometry") and row.get("system") and row.get("cheap"):
-        of = told[0] if told else Place("", "", "", "")
+        of = cells[0] if cells else Place("", "", "", "")
         pair = f"{row['cheap']} -> {row['full']}"
         return Place(of.dataset, pair, row["geometry"], row["system"], row.get("inputs") or of.inputs)
-    if not told:
+    if not cells:
         return None
-    return replace(told[0], system=row.get("planner") or "+".join(place.system for place in told))
+    return replace(cells[0], system=row.get("planner") or "+".join(place.system for place in cells))
 
 
 def _pooled(figure: Figure, records: Records) -> Iterator[_Here]:
@@ -295,9 +297,9 @@ def _value(field: str, row: Mapping[str, Any]) -> float | None:
 
 def _holds(where: str, row: Mapping[str, Any]) -> bool:
     for part in filter(None, where.split(";")):
-        name, _, wanted = part.partition("=")
+        name, _, text = part.partition("=")
         unlike, name = name.endswith("!"), name.removesuffix("!")
-        value = str(row.get(wanted[1:])) if wanted.startswith("@") else wanted
+        value = str(row.get(text[1:])) if text.startswith("@") else text
         if (_text(row.get(name)) == value) is unlike:
             return False
     return True
@@ -313,9 +315,9 @@ def _beside(here: _Here, figures: Sequence[Figure], *, kinship: str) -> Beside:
     low = min([*values, *(f.lo for f in figures if f.value is None and f.lo is not None)])
     high = max([*values, *(f.hi for f in figures if f.value is None and f.hi is not None)])
     sign = _same_sign(here.value, low, high, first.neutral)
-    inside, told = _inside(here, first, low, high, len(figures))
+    inside, clause = _inside(here, first, low, high, len(figures))
     verdict = None if not first.verdict or here.verdict is None or len(figures) > 1 else here.verdict == first.verdict
-    words = [told]
+    words = [clause]
     if sign is not None:
         side = "sign" if first.neutral == 0 else f"side of {first.neutral:g}"
         words.append(f"{'same' if sign else 'other'} {side}")
@@ -324,7 +326,7 @@ def _beside(here: _Here, figures: Sequence[Figure], *, kinship: str) -> Beside:
     many = first.over not in ("", "span")
     kinship = "over many cells" if many else kinship
     numbers = (here.value, here.lo, here.hi, low, high)
-    said = "; ".join(filter(None, words)) or "no interval to tell by"
+    sentence = "; ".join(filter(None, words)) or "no interval to tell by"
     return Beside(
         first.table,
         first.column,
@@ -336,7 +338,7 @@ def _beside(here: _Here, figures: Sequence[Figure], *, kinship: str) -> Beside:
         sign,
         inside,
         verdict,
-        said,
+        sentence,
     )
 
 
@@ -376,10 +378,10 @@ def _orders(
             continue
         for here in met[key]:
             entry = (key, here.value)
-            among_cells.setdefault((first.table, first.column, first.asked, here.place.pair), []).append(entry)
+            among_cells.setdefault((first.table, first.column, first.quantity_key, here.place.pair), []).append(entry)
             among_rows.setdefault((first.table, first.field, first.kind, here.cell), []).append(entry)
-    for held, what in ((among_cells, "cells"), (among_rows, "rows")):
-        for (table, quantity, _, of), entries in held.items():
+    for groups_of, what in ((among_cells, "cells"), (among_rows, "rows")):
+        for (table, quantity, _, of), entries in groups_of.items():
             pairs = [
                 agrees
                 for one, other in combinations(entries, 2)

@@ -308,7 +308,7 @@ Units = str | Sequence[str]
 """Units by role (train, validation, test, fit, all), by name, or both."""
 
 
-def judged(cell: BuiltCell, units: Units = "all") -> ValueTable:
+def loss_table(cell: BuiltCell, units: Units = "all") -> ValueTable:
     """The losses of the named units, all of them listed, so that the cells of a data set share their draws."""
     return cell.listed.restrict(list(units_of(cell.split, units)))
 

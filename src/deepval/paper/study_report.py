@@ -7,7 +7,7 @@ from typing import Any
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
 from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
-from deepval.paper.published_figures import SOURCE, Agreement, Beside, Records, laid_beside
+from deepval.paper.published_figures import SOURCE, Agreement, Beside, Records, compare_with_paper
 from deepval.paper.run import Run
 from deepval.paper.verdicts import (
     FindingOutcome,
@@ -35,7 +35,7 @@ FILES = ("report.html", "report.md", "report.json")
 def write_report(run: Run, out: Path, plan: PlanOutcome | None = None) -> dict[str, Any]:
     """Write the three files into a folder and return what the JSON says."""
     records = records_of(run)
-    agreement = laid_beside(run, records)
+    agreement = compare_with_paper(run, records)
     outcomes = finding_outcomes(records, [_about(at) for at in run.cells])
     study = study_of(run, agreement, outcomes, plan)
     content = _content(run, records, agreement) | {"findings": findings_content(outcomes)}

@@ -20,7 +20,7 @@ from deepval.paper.row_columns import (
     decimals,
     declared_table,
     high,
-    judged,
+    loss_table,
     loss_title,
     low,
     share,
@@ -67,7 +67,7 @@ def rows(
     """One row per cell and perception loss that its modes define."""
     records = []
     for name, cell in watch(list(cells.items()), "agreement"):
-        table = judged(cell, units)
+        table = loss_table(cell, units)
         at = positions(table.input, cell.table.input)
         gains = {loss: gain[at] for loss, gain in perception_gains(*cell.evidence.losses).items()}
         drawn = make_draws(len(table.unit_ids), draws, seed)

@@ -23,7 +23,7 @@ from deepval.paper.row_columns import (
     decimals,
     declared_table,
     figures,
-    judged,
+    loss_table,
     shortest,
     yes_no,
 )
@@ -110,7 +110,7 @@ def rows(
     """
     records = []
     for name, cell in watch(list(cells.items()), "break-even"):
-        table = judged(cell, units)
+        table = loss_table(cell, units)
         charged = figures(name, cell, costs, "a break-even cost")
         inside = positions(cell.table.input, table.input) >= 0
         for allocator, source in scores.get(name, {}).items():

@@ -13,7 +13,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import LEVELS
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analysis import Analysis
-from deepval.paper.row_columns import CellName, Units, column, count, declared_table, judged, level, yes_no
+from deepval.paper.row_columns import CellName, Units, column, count, declared_table, level, loss_table, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, percent
@@ -50,7 +50,7 @@ def rows(
     """One row per cell and share, over the inputs of the named units."""
     records = []
     for name, cell in watch(list(cells.items()), "capacity"):
-        table = judged(cell, units)
+        table = loss_table(cell, units)
         values, loss = table.decision_values, table.cheap_loss
         for alpha in alphas:
             summary = table.summary(alpha)

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 from deepval.cells.folder import BuiltCell
 from deepval.paper.analysis import Analysis
-from deepval.paper.row_columns import CellColumns, Units, cell_columns, column, declared_table, judged, share, shortest
+from deepval.paper.row_columns import (
+    CellColumns,
+    Units,
+    cell_columns,
+    column,
+    declared_table,
+    loss_table,
+    share,
+    shortest,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, number
@@ -33,7 +42,7 @@ def rows(cells: Mapping[str, BuiltCell], *, units: Units = "all", watch: Watch =
     """One row per cell and loss term; the terms of a cell add up to its benefit and its harm."""
     records = []
     for name, cell in watch(list(cells.items()), "composition"):
-        table = judged(cell, units)
+        table = loss_table(cell, units)
         terms = align(table, cell.terms)
         parts = composition(table.decision_values, terms)
         benefit, harm = math.fsum(parts.benefit.values()), math.fsum(parts.harm.values())

@@ -14,7 +14,7 @@ from deepval.judging.concordance import affected, pair_counts, reversal, spearma
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import ratio
 from deepval.paper.analysis import Analysis
-from deepval.paper.row_columns import Units, column, count, declared_table, high, judged, low, sees_the_same, share
+from deepval.paper.row_columns import Units, column, count, declared_table, high, loss_table, low, sees_the_same, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, number
@@ -99,7 +99,7 @@ def pairs(cells: Mapping[str, BuiltCell]) -> Iterator[tuple[str, str]]:
 
 def shared_inputs(one: BuiltCell, other: BuiltCell, units: Units) -> tuple[ValueTable, ValueTable]:
     """The inputs that both cells judge; cells of one data set keep them in one order."""
-    first, second = judged(one, units), judged(other, units)
+    first, second = loss_table(one, units), loss_table(other, units)
     common = (
         first.keep(positions(first.input, second.input) >= 0),
         second.keep(positions(second.input, first.input) >= 0),

@@ -20,8 +20,8 @@ from deepval.paper.row_columns import (
     column,
     declared_table,
     figures,
-    judged,
     level,
+    loss_table,
 )
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -84,7 +84,7 @@ def rows(
     """
     records = []
     for name, cell in watch(list(cells.items()), "ladder"):
-        table = judged(cell, units)
+        table = loss_table(cell, units)
         charged = figures(name, cell, costs, "a ladder")
         for budget in budgets:
             best = optima(table, [allowance(budget, table.modes, charged)])

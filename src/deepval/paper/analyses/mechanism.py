@@ -29,8 +29,8 @@ from deepval.paper.row_columns import (
     column,
     declared_table,
     high,
-    judged,
     level,
+    loss_table,
     low,
 )
 from deepval.paper.row_columns import share as in_percent
@@ -248,7 +248,7 @@ def rows(
     """
     records = []
     for name, cell in cells.items():
-        table = judged(cell, units)
+        table = loss_table(cell, units)
         spec = (located or {}).get(name)
         drawn = make_draws(len(table.unit_ids), draws, seed)
         records += _rows(name, cell, table, changes=_changes(cell, table, spec, watch), draws=drawn)

@@ -29,7 +29,7 @@ from deepval.paper.row_columns import (
     count,
     declared_table,
     harm,
-    judged,
+    loss_table,
 )
 from deepval.perception.reported.detections import NEVER_RUN, Detections, has_ground_boxes
 from deepval.perception.reported.score_thresholds import (
@@ -316,7 +316,7 @@ def rows(
     """
     records: list[OperatingRow] = []
     for name, cell in cells.items():
-        spec, like = located[name], judged(cell, units)
+        spec, like = located[name], loss_table(cell, units)
         ends = ends_of(spec, watch=watch)
         candidates = list(_candidates(spec, ends, with_pairs=with_pairs, with_tuned=with_tuned, watch=watch))
         drawn = make_draws(len(like.unit_ids), draws, seed)

@@ -27,7 +27,7 @@ from deepval.paper.analyses.selection_regret import (
     too_few,
 )
 from deepval.paper.analysis import Analysis
-from deepval.paper.row_columns import CellName, column, decimals, declared_table, judged, loss_title
+from deepval.paper.row_columns import CellName, column, decimals, declared_table, loss_table, loss_title
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, TableCell, number, percent
@@ -98,7 +98,7 @@ def rows(
     budgets = [Selection(alpha) for alpha in alphas]
     records: list[RankingRow] = []
     for name, cell in watch(list(cells.items()), "ranking signals"):
-        test = judged(cell, "test")
+        test = loss_table(cell, "test")
         why = too_few(test, FEWEST_TEST, "test")
         if why is not None:
             warnings.warn(f"{name} is left out: {why}.", InputWarning, stacklevel=2)

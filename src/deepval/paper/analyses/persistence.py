@@ -25,7 +25,7 @@ from deepval.paper.row_columns import (
     column,
     declared_table,
     harm,
-    judged,
+    loss_table,
     share,
 )
 from deepval.perception.reported.detections import FRAMES, persistent
@@ -80,7 +80,7 @@ def rows(
     """
     records = []
     for name, cell in cells.items():
-        like = judged(cell, units)
+        like = loss_table(cell, units)
         drawn = make_draws(len(like.unit_ids), draws, seed)
         ends = replace(located[name], modes=(located[name].modes[0], located[name].modes[-1]))
         filtered = _filtered(ends, units_of(cell.split, units), watch)

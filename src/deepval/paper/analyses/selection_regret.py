@@ -25,7 +25,7 @@ from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
 from deepval.judging.ties import inclusion
 from deepval.paper.analysis import Analysis, Option
-from deepval.paper.row_columns import column, high, judged, loss_title, low
+from deepval.paper.row_columns import column, high, loss_table, loss_title, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -240,8 +240,8 @@ def _not_chosen_on(cell: BuiltCell) -> str | None:
     """Reason why a cell cannot be chosen on or compared; None where it can."""
     if not cell.split.validation:
         return f"no validation units: {cell.split.too_few or 'the split gives it none'}"
-    return too_few(judged(cell, "validation"), FEWEST_VALIDATION, "validation") or too_few(
-        judged(cell, "test"), FEWEST_TEST, "test"
+    return too_few(loss_table(cell, "validation"), FEWEST_VALIDATION, "validation") or too_few(
+        loss_table(cell, "test"), FEWEST_TEST, "test"
     )
 
 
@@ -255,7 +255,7 @@ def _choices(
     draws: int | Literal["exact"],
     seed: int,
 ) -> Iterator[tuple[_Setting, _Choice]]:
-    validation, test = judged(cell, "validation"), judged(cell, "test")
+    validation, test = loss_table(cell, "validation"), loss_table(cell, "test")
     on_validation, on_test = pools(scored, validation), pools(scored, test)
     used = {signal for pool in on_test.values() for signal, score in pool.items() if score is not None}
     scores_by_signal = {signal: item for signal, item in scored.items() if signal in used}

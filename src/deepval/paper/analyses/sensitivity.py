@@ -25,7 +25,7 @@ from deepval.paper.row_columns import (
     column,
     declared_table,
     harm,
-    judged,
+    loss_table,
     share,
 )
 from deepval.progress import Watch, unwatched
@@ -130,7 +130,7 @@ def rows(
     """
     records = []
     for name, cell in cells.items():
-        like, spec = judged(cell, units), (located or {}).get(name)
+        like, spec = loss_table(cell, units), (located or {}).get(name)
         variants = list(_variants(cell.spec, vary))
         tables = _tables(cell, like, spec, variants=variants, watch=watch)
         drawn = make_draws(len(like.unit_ids), draws, seed)

@@ -19,7 +19,7 @@ from deepval.paper.row_columns import (
     column,
     declared_table,
     harm,
-    judged,
+    loss_table,
 )
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -58,7 +58,7 @@ def rows(
 def _row(
     name: str, cell: BuiltCell, *, units: Units, alpha: float, draws: int | Literal["exact"], seed: int
 ) -> SignRow:
-    table = judged(cell, units)
+    table = loss_table(cell, units)
     summary = table.summary(alpha)
     return SignRow(
         cell=name,

@@ -11,7 +11,7 @@ from deepval.checks import share_of_inputs
 from deepval.errors import InputError
 from deepval.judging.ties import nth_highest, tie_audit
 from deepval.paper.analysis import Analysis
-from deepval.paper.row_columns import CellName, Units, column, count, declared_table, judged, level
+from deepval.paper.row_columns import CellName, Units, column, count, declared_table, level, loss_table
 from deepval.paper.row_columns import share as in_percent
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -64,7 +64,7 @@ def rows(
     """
     shares, records = [share_of_inputs(alpha) for alpha in alphas], []
     for name, cell in watch(list(cells.items()), "ties"):
-        table = judged(cell, units)
+        table = loss_table(cell, units)
         at = positions(table.input, cell.table.input)
         rankings = {VALUE: table.decision_values}
         for item in (scores or {}).get(name, ()):

@@ -16,7 +16,7 @@ from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analysis import LOCATED, Analysis
-from deepval.paper.row_columns import CellName, Units, column, declared_table, high, judged, low, yes_no
+from deepval.paper.row_columns import CellName, Units, column, declared_table, high, loss_table, low, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number
@@ -64,7 +64,7 @@ def rows(
     """
     records = []
     for name, cell in cells.items():
-        table = judged(cell, units)
+        table = loss_table(cell, units)
         means = _trivial(located[name], table, watch)
         best = min(means, key=lambda trivial: means[trivial].mean())
         drawn = make_draws(len(table.unit_ids), draws, seed)
