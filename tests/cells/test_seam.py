@@ -314,7 +314,7 @@ REFUSED = [
     (("report", f"cells/{NAME}", f"{NAME}=cells/{NAME}"), "is given twice. Write NAME=FILE."),
     (
         ("evaluate", f"cells/{NAME}/values.parquet", "-s", f"cells/{NAME}/scores/lost.csv", "--units", "test"),
-        "units by role (test) need a cell, whose split says who has it, and this is a values file: give the cell's",
+        "units by role (test) need a cell, whose split assigns roles, and this is a values file: give the cell's",
     ),
 ]
 

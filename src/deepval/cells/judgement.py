@@ -175,7 +175,7 @@ class EvaluationData:
         roles = [name for name in named or () if name in ROLES and name not in all_units]
         if roles:
             raise InputError(
-                f"{self.source}: units by role ({', '.join(roles)}) need a cell, whose split says who has it, and this "
+                f"{self.source}: units by role ({', '.join(roles)}) need a cell, whose split assigns roles, and this "
                 "is a values file: give the cell's folder, or name the units."
             )
         return None if named is None else list(named)
