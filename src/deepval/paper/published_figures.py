@@ -15,6 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from deepval.paper.findings.rules import Records
 from deepval.paper.run import Run
 
 FILE = Path(__file__).with_name("published.csv")
@@ -85,10 +86,6 @@ def published() -> tuple[Figure, ...]:
         Figure(**{n: (float(t) if t else None) if n in numbers else t for n, t in row.items()})  # pyright: ignore
         for row in rows
     )
-
-
-Records = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
-"""Rows as dicts, by analysis and collection."""
 
 
 @dataclass(frozen=True)

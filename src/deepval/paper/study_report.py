@@ -7,7 +7,8 @@ from typing import Any
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
 from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
-from deepval.paper.published_figures import SOURCE, Agreement, Beside, Records, compare_with_paper
+from deepval.paper.findings.rules import Records
+from deepval.paper.published_figures import SOURCE, Agreement, Beside, compare_with_paper
 from deepval.paper.run import Run
 from deepval.paper.verdicts import (
     FindingOutcome,
@@ -19,7 +20,7 @@ from deepval.paper.verdicts import (
     findings_sentence,
     plan_table,
 )
-from deepval.report.study import Part, Passage, Study, as_html, as_markdown, nonempty, with_subject
+from deepval.report.study import Passage, Section, Study, as_html, as_markdown, nonempty, with_subject
 from deepval.report.text_tables import MISSING, Table, interval, lines_of, number
 from deepval.version import __version__
 
@@ -155,7 +156,7 @@ def _count(number_of: int, what: str) -> str:
     return f"{number_of} {what}{'' if number_of == 1 else 's'}"
 
 
-def _ran(run: Run) -> Part:
+def _ran(run: Run) -> Section:
     header = ("data set", "cell", "modes", "inputs", "units", "test units", "id")
     texts = []
     for at in run.cells:
@@ -177,18 +178,18 @@ def _ran(run: Run) -> Part:
     if idle:
         blocks.append(Passage("What could not be run, and why", items=tuple(idle)))
     lead = "Cells that were built on this machine or read from their folders; every table below is over these."
-    return Part("What was run", lead, tuple(blocks))
+    return Section("What was run", lead, tuple(blocks))
 
 
-def _planned(plan: PlanOutcome) -> Part:
+def _planned(plan: PlanOutcome) -> Section:
     lead = (
         "Comparisons that were declared and registered before their test units were judged on, each as the mean over "
         "its cells. All other verdicts of this report were not planned."
     )
-    return Part("Planned comparisons", lead, (Passage(tables=(plan_table(plan),)),))
+    return Section("Planned comparisons", lead, (Passage(tables=(plan_table(plan),)),))
 
 
-def _beside_paper(agreement: Agreement) -> Part:
+def _beside_paper(agreement: Agreement) -> Section:
     lead = (
         f"Figures of {SOURCE}, each beside the like of it here. A cell is the same where data set, modes, geometry and "
         "system are, a part of it where it has fewer inputs; it is like where all but the modes are, and then the "
@@ -204,7 +205,7 @@ def _beside_paper(agreement: Agreement) -> Part:
         tables_without = (f"{table} ({_count(number_of, 'figure')})" for table, number_of in agreement.without.items())
         words = f"Without a like cell or analysis here: {'; '.join(tables_without)}."
         blocks.append(Passage("What of the paper has no like here", (words,)))
-    return Part("Beside the paper", lead, tuple(blocks))
+    return Section("Beside the paper", lead, tuple(blocks))
 
 
 def _saying(table: str, agreement: Agreement) -> tuple[str, str]:
@@ -257,14 +258,14 @@ def _orders(table: str, agreement: Agreement) -> tuple[Table, ...]:
     return (Table(f"{table}, in order", ("figure", "among", "in words"), lines_of(texts)),) if texts else ()
 
 
-def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Part | None:
+def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Section | None:
     blocks = []
     for declared in (analysis(name) for name in GROUPS[theme] if name in run.outcomes):
         by_dataset = run.outcomes[declared.name]
         blocks += [
             _block(declared, d, by_dataset[d].rows, alone=len(datasets) == 1) for d in datasets if _some(by_dataset, d)
         ]
-    return Part(theme, LEADS[theme], tuple(blocks)) if blocks else None
+    return Section(theme, LEADS[theme], tuple(blocks)) if blocks else None
 
 
 def _some(by_dataset: Any, dataset: str) -> bool:

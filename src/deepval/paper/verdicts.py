@@ -17,11 +17,10 @@ from deepval.errors import InputError, InputWarning
 from deepval.judging.comparison import Basis, parse_name
 from deepval.judging.over_cells import PooledComparison, compare_bases, together
 from deepval.paper.findings import Finding, RunRows, findings
-from deepval.paper.findings.rules import FAILS, HOLDS, OPEN, Outcome
+from deepval.paper.findings.rules import FAILS, HOLDS, OPEN, Outcome, Records
 from deepval.paper.parts import CellAtHand
-from deepval.paper.published_figures import Records
 from deepval.protocol.plans import DIRECTIONS, Planned, registered
-from deepval.report.study import Part, Passage
+from deepval.report.study import Passage, Section
 from deepval.report.text_tables import Table, interval, lines_of, percent
 from deepval.results import BudgetKey
 
@@ -72,7 +71,7 @@ def findings_sentence(outcomes: Sequence[FindingOutcome], collection: str) -> st
     return f"On {collection}, {holds} findings of the paper hold, {fails} do not, and {open_} cannot be told."
 
 
-def findings_part(outcomes: Sequence[FindingOutcome], cells: Sequence[Mapping[str, Any]]) -> Part | None:
+def findings_part(outcomes: Sequence[FindingOutcome], cells: Sequence[Mapping[str, Any]]) -> Section | None:
     """The part of the report on findings."""
     names = [name for name in collections(cells) if any(name in entry.outcomes for entry in outcomes)]
     if not names:
@@ -84,7 +83,7 @@ def findings_part(outcomes: Sequence[FindingOutcome], cells: Sequence[Mapping[st
     silent = [f"{entry.finding.says} ({entry.finding.where})" for entry in outcomes if not entry.outcomes]
     if silent:
         blocks.append(Passage("What no cell or analysis here can tell", items=tuple(silent)))
-    return Part("Findings", LEAD, tuple(blocks))
+    return Section("Findings", LEAD, tuple(blocks))
 
 
 def _statement(entry: FindingOutcome, collection: str) -> tuple[str, str]:

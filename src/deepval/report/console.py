@@ -54,7 +54,9 @@ def render(
     A result with a table of more than `most` rows is summarised: the best and the worst rows of each budget, and the
     number of each verdict.
     """
-    part = result if most is None else excerpt(result, most)
+    part = result
+    if most is not None and max(len(getattr(result, name)) for name in RECORDS) > most:
+        part = excerpt(result, most)
     summary = part is not result
     notes, over = result.warnings, len(result.warnings) - MOST_SENTENCES
     if summary and over > 0:
@@ -69,12 +71,10 @@ def render(
 
 
 def excerpt(result: Result, most: int) -> Result:
-    """The result with the best and the worst rows of each budget by gain, if it has more than `most` rows.
+    """The result with the best and the worst rows of each budget by gain, at most `most` rows.
 
     Other records are limited to the same allocators and budgets, and to `most` rows.
     """
-    if max(len(getattr(result, name)) for name in RECORDS) <= most:
-        return result
     members: dict[str, list[Row]] = {}
     for row in result.rows:
         members.setdefault(row.budget.label, []).append(row)

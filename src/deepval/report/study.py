@@ -56,7 +56,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Part:
+class Section:
     """A part of a study."""
 
     title: str
@@ -78,7 +78,7 @@ class Study:
     title: str
     sentence: str
     facts: tuple[tuple[str, str, str], ...]
-    parts: tuple[Part, ...]
+    parts: tuple[Section, ...]
 
 
 def as_markdown(study: Study) -> str:
@@ -117,7 +117,7 @@ def as_html(study: Study) -> str:
             for n, figure, more in study.facts
         ),
         "</dl></section>",
-        *(line for part in study.parts for line in _part(part)),
+        *(line for part in study.parts for line in _section(part)),
         "</main>",
         f"<footer><p>Made by deepval {__version__}. This page loads nothing from anywhere.</p></footer>",
     ]
@@ -138,7 +138,7 @@ document.addEventListener("DOMContentLoaded", () => document.getElementById("the
 """
 
 
-def _part(part: Part) -> Iterator[str]:
+def _section(part: Section) -> Iterator[str]:
     yield f'<section id="{_anchor(part.title)}"><h2>{_e(part.title)}</h2><p class="lead">{_e(part.lead)}</p>'
     for block in part.blocks:
         yield from _block(block)

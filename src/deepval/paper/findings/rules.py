@@ -13,6 +13,8 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 CHANCE = 0.05
 """Share of cells that 95 % intervals contradict by chance where a statement is true of every cell."""
 Row = Mapping[str, Any]
+Records = Mapping[str, Mapping[str, Sequence[Row]]]
+"""Rows by analysis and collection."""
 
 
 @dataclass(frozen=True)
