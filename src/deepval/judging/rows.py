@@ -274,12 +274,15 @@ class _Bench:
         }
         points = zip(*(column.tolist() for column in columns.values()), strict=True)
         without_prize = None if worth.all() else no_prize(self.allowed, int(re.inputs[0]), float(re.full_benefit[0]))
-        undefined, with_draws = re.undefined(), selected.any(axis=1).tolist()
+        undefined = re.undefined()
+        without_draw: dict[Reason, Any] = {
+            Reason.NO_PRIZED_DRAW: worth & ~selected.any(axis=1) & resampled,
+            Reason.NO_SHARE_DRAWN: no_share,
+        }
         fields = []
         for i, ((entry, sample), point) in enumerate(zip(entries, points, strict=True)):
-            no_draw = Reason.NO_PRIZED_DRAW if resampled and worth[i] and not with_draws[i] else None
-            no_share_drawn = Reason.NO_SHARE_DRAWN if no_share[i] else None
-            reasons = (None if worth[i] else without_prize, *undefined, no_draw, no_share_drawn, *entry.reasons)
+            no_draw = (reason for reason, rows in without_draw.items() if rows[i])
+            reasons = (None if worth[i] else without_prize, *undefined, *no_draw, *entry.reasons)
             fields.append(
                 {
                     **dict(zip(columns, map(known, point), strict=True)),
