@@ -356,7 +356,7 @@ def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
     """The options of a command that its parts are made with."""
     own = {item.name for item in fields(Choices)}
     drawn, charges = values.get("drawn"), values.get("charges")
-    chosen = {} if drawn is None else drawn.settings
+    chosen = {} if drawn is None else {"draws": drawn.number, "seed": drawn.seed}
     chosen |= {} if charges is None else charges.settings(declared)
     chosen |= {name: value for name, value in values.items() if name in own and value is not None}
     recipes = values.get("allocators") or declared.recipes
