@@ -460,13 +460,16 @@ PARTS: dict[str, Part] = {
     "results": Part("the judgement of scores, allocators free", _results, ("draws",), saved=JUDGED, verb="judging"),
     "free": Part("the same in a reproduction; nothing for a command", lambda *_: None, reproduced_as="results"),
     "diagnostic_results": Part(
-        "the judgement of diagnostics", _diagnostic_results, ("draws",), {"with_diagnostics": DIAGNOSTICS}, verb="diagnostics"
+        "the judgement of diagnostics", _diagnostic_results, ("draws",), {"with_diagnostics": DIAGNOSTICS},
+        verb="diagnostics",
     ),
     "diagnostic_names": Part(
-        "names of diagnostics among the scores", _diagnostic_names, ready=True, joined=lambda parts: set().union(*parts.values())
+        "names of diagnostics among the scores", _diagnostic_names, ready=True,
+        joined=lambda parts: set().union(*parts.values()),
     ),
-    "scores_with_cost": Part("scores of allocators that the costs include", _scores_with_cost, ("charges",),
-    has_costs=True),
+    "scores_with_cost": Part(
+        "scores of allocators that the costs include", _scores_with_cost, ("charges",), has_costs=True
+    ),
     "charged": Part(
         "the judgement of scores, allocators free and charged",
         _charged, _CHARGES, saved=JUDGED, verb="judging", has_costs=True,

@@ -1,5 +1,4 @@
-"""A run -> its report as HTML, Markdown and JSON: findings in words, then tables by theme beside the paper's
-figures."""
+"""A run -> its report as HTML, Markdown and JSON: findings in words, then tables beside the paper's figures."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
