@@ -71,7 +71,7 @@ def digest_of(content: Any) -> str:
 
 def sha256(data: bytes | memoryview) -> str:
     """SHA-256 of bytes, in hexadecimal."""
-    return joint_sha256([data])
+    return hashlib.sha256(data).hexdigest()
 
 
 def joint_sha256(parts: Iterable[bytes | memoryview]) -> str:

@@ -263,12 +263,6 @@ def open_file(path: Path | str, what: str = "a file") -> BufferedReader:
     raise InputError(f"{path}: must be {what} that can be read; it is {kind}.")
 
 
-def check_readable(path: Path | str, what: str = "a file") -> Path:
-    """The path of a file that `open_file` can open, for libraries that open files themselves."""
-    open_file(path, what).close()
-    return Path(path)
-
-
 def content(path: Path | str, what: str = "a file", *, largest: int = LARGEST) -> bytes:
     """Content of a file."""
     with open_file(path, what) as file:

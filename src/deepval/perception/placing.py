@@ -246,7 +246,8 @@ def _still_objects(detections: Detections, corners_m: Float[np.ndarray, "det 4 2
 def _merge(first: Objects, second: Objects) -> tuple[Objects, Int[np.ndarray, "obj"]]:
     """Both sets of objects frame by frame, the first set before the second in each.
 
-    Also returns each object's index in the concatenation of both sets. If the second is empty, the first is returned unchanged.
+    Also returns each object's index in the concatenation of both sets. If the second is empty, the first is returned
+    unchanged.
     """
     order = np.argsort(np.concatenate([first.frame, second.frame]), kind="stable")
     if not len(second):

@@ -329,7 +329,7 @@ def judgements(
     """Every submission and the references on a cell's test units under the budgets."""
     whole, table = cell.scored, cell.scored.restrict(cell.split.test)
     resamples = Resamples.of(table, make_draws(len(table.unit_ids), draws, seed), leave_out_up_to=0)
-    allowances = [resamples.allowed(allowance_on(budget, table)) for budget in budgets]
+    allowances = [allowance_on(budget, table) for budget in budgets]
     keys = _keys(cell, entered, allowances, draws=draws, seed=seed)
     path = None if cache is None else cache / _file_name(cell, allowances[0])
     stored = {} if path is None else _read_gains(path, len(resamples.counts))

@@ -64,7 +64,7 @@ class BudgetKey:
     @property
     def label(self) -> str:
         """The budget in words, such as `latency 20% (ms, skipping)`."""
-        return f"{self.kind} {self.share}" + (f" ({self.unit})" if self.unit else "")
+        return f"{self.kind} {self.share}" + ("" if self.convention is None else f" ({self.unit})")
 
 
 class Bounds(NamedTuple):
@@ -188,7 +188,8 @@ class BudgetRecord(Record):
     @property
     def budget(self) -> BudgetKey:
         """The key of its budget."""
-        return BudgetKey.of(self)
+        own = vars(self)
+        return BudgetKey(own["kind"], own["alpha"], own.get("convention"), own.get("accounting"))
 
 
 @dataclass(frozen=True, eq=False)
