@@ -426,7 +426,7 @@ def scored_by_all(
     return scores
 
 
-def diagnosed(cell: BuiltCell) -> dict[str, Scored]:
+def diagnostic_scores(cell: BuiltCell) -> dict[str, Scored]:
     """Scores of all inputs by every diagnostic that the cell defines; none of them is deployable."""
     scores = {}
     for name in DIAGNOSTICS | PLANNING_DIAGNOSTICS:
@@ -435,7 +435,7 @@ def diagnosed(cell: BuiltCell) -> dict[str, Scored]:
     return scores
 
 
-def priced(scored: Mapping[str, Scored], costs: Costs | None) -> dict[str, Scored]:
+def with_costs(scored: Mapping[str, Scored], costs: Costs | None) -> dict[str, Scored]:
     """The scores of allocators with a latency in the cost profile."""
     costs_by_allocator = {} if costs is None else costs.allocators
     return {name: item for name, item in scored.items() if "ms" in costs_by_allocator.get(name, {})}

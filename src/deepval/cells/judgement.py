@@ -235,8 +235,8 @@ class EvaluationData:
             unpaid = [kind for kind, unit in measured.items() if unit in per_input]
             if unpaid:
                 note = (
-                    f"No {' and no '.join(unpaid)} budgets: nothing says what {', '.join(scores)} costs. Give --costs "
-                    "with [allocators.NAME] of each; 0 is a claim, too."
+                    f"No {' and no '.join(unpaid)} budgets: the cost of {', '.join(scores)} is unknown. Give --costs "
+                    "with [allocators.NAME] for each; a cost of 0 must be stated, too."
                 )
                 warnings.warn(InputWarning(note), stacklevel=2)
             return ["selection"]

@@ -23,7 +23,7 @@ from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.allowances import LEVELS, RAILS, Selection
 from deepval.paper.analysis import ALPHAS, ANALYSES, GROUPS, REPORT_ONLY, Analysis, Option, analysis
-from deepval.paper.parts import PARTS, CellAtHand, Choices
+from deepval.paper.parts import PARTS, Choices, RunCell
 from deepval.paper.run import rows_of
 from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
@@ -377,7 +377,7 @@ def _rows(declared: Analysis, choices: Choices, settings: dict[str, Any], values
         specs = values["again"].located(sources, built, all_needed=needed)
     seeds = shared_seeds(built, choices.seed)
     cells = [
-        CellAtHand(name, "", cell.folder, specs.get(name), None, costs, seed=seeds[name], built=cell, choices=choices)
+        RunCell(name, "", cell.folder, specs.get(name), None, costs, seed=seeds[name], built=cell, choices=choices)
         for name, cell in built.items()
     ]
     workers: Workers | None = values.get("workers")
