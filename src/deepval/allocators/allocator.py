@@ -129,9 +129,9 @@ def unseen(uses: frozenset[Part], mode: CheapMode) -> str | None:
     if {"cheap boxes", "cheap objects"} & uses in (frozenset(), {"cheap boxes", "cheap objects"}):
         return None
     if mode.observes and "cheap boxes" in uses:
-        return "it reads image boxes, and this cheap mode provides observed objects instead"
+        return "it looks at image boxes, and this cheap mode provides observed objects instead"
     if not mode.observes and "cheap objects" in uses:
-        return "it reads observed objects, and this cheap mode provides image boxes only"
+        return "it looks at observed objects, and this cheap mode provides image boxes only"
     return None
 
 
