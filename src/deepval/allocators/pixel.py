@@ -1,6 +1,6 @@
 """Picture -> probability that escalation pays, by a small convolutional network in ONNX Runtime; and its plain file.
 
-The file is JSON like that of every allocator, with the network as an ONNX graph in base64: it loads without torch.
+The file is JSON like every allocator's file, with the network as an ONNX graph in base64: it loads without torch.
 Before the graph runs, `check_graph` compares it with the graph that training writes: a file can change the weights
 only. Frames are scored one at a time on one thread, so that a frame's score is bit-equal alone, in its unit and in any
 order.

@@ -281,7 +281,7 @@ def _model(recipe: RowRecipe, rows: np.ndarray, labels: np.ndarray, *, classify:
 
 
 def _head(recipe: RowRecipe, rows: np.ndarray, values: np.ndarray, seed: int) -> Model:
-    """P(value > 0), inputs weighted by |value|; inputs of value 0 get the mean weight of the others."""
+    """P(value > 0), inputs weighted by |value|; inputs of value 0 get the mean weight of all other inputs."""
     positive = values > 0
     if not positive.any() or positive.all():
         return Linear(Standard.of(rows), np.zeros(rows.shape[1]), float(positive.all()))

@@ -220,7 +220,7 @@ class Cell:
     """A cell in memory.
 
     Attributes:
-        spec: Everything that the cell rests on.
+        spec: Everything that the cell depends on.
         table: The losses to judge on.
         outcomes: Plans and loss terms behind them.
         shown: The most harmed and most helped frames, drawn, unit by unit.

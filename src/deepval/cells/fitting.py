@@ -58,7 +58,7 @@ def fits_kept_by(keeper: Keeper) -> Iterator[None]:
 
 
 def _units_with_inputs(cell: BuiltCell, units: Sequence[str]) -> list[str]:
-    """The units that have inputs in the cell; a warning names the others."""
+    """The units that have inputs in the cell; a warning names those that have none."""
     here = set(cell.table.unit_ids.tolist())
     empty = [unit for unit in units if unit not in here]
     if len(empty) == len(units):

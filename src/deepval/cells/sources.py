@@ -173,7 +173,7 @@ def located(
     if absent:
         local = replace(local, system=spec.system, constants=spec.constants, rule=None)
     if local.id != cell.id:
-        differences = local.differences(spec) or ("what it rests on",)
+        differences = local.differences(spec) or ("its definition differs",)
         raise InputError(f"{cell.folder}: the data given must be those that the cell was built from; {differences[0]}.")
     return local
 

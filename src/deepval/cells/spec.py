@@ -1,6 +1,6 @@
 """A command line, a track's file or a manifest -> CellSpec: everything that defines a cell.
 
-A specification gives the cell's id, a hash of everything that the cell rests on (files by SHA-256, thresholds,
+A specification gives the cell's id, a hash of everything that the cell depends on (files by SHA-256, thresholds,
 constants), and compares cells. From a command line, it also has the data set and the reports on this machine.
 """
 
@@ -219,7 +219,7 @@ class CellSpec:
 
     @cached_property
     def definition(self) -> dict[str, Any]:
-        """Everything that the cell rests on, as written to a manifest."""
+        """Everything that the cell depends on, as written to a manifest."""
         return {
             "dataset": {"name": self.dataset, "files": dict(self.files), "units": list(self.units)},
             "modes": {mode.name: mode.definition for mode in self.modes},

@@ -1,6 +1,6 @@
 """The parts of cells that one unit contributes: what they contain, their keys in a store, their arrays in its files.
 
-The key of a part lists everything that it rests on: the files of its unit by their hashes, the report of each mode
+The key of a part lists everything that it depends on: the files of its unit by their hashes, the report of each mode
 there, and settings. The store adds the code that computes the part. The slot of a part names its data set, modes,
 placing and system, so that the store can find outdated parts.
 """
@@ -76,7 +76,7 @@ class SharedPart:
 
 
 class PartStore(ABC):
-    """Stores arrays under everything that they rest on."""
+    """Stores arrays under everything that they depend on."""
 
     @abstractmethod
     def read(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
@@ -135,7 +135,7 @@ def unit_rests_on(spec: CellSpec, unit: str) -> dict[str, Any] | None:
 
 
 def own_settings(spec: CellSpec) -> dict[str, Any]:
-    """The settings that a cell's own parts rest on, besides the readings of a unit and whether its frames are drawn."""
+    """The settings that a cell's own parts depend on, besides the unit's data and whether its frames are drawn."""
     return {"part": "own", **{name: spec.definition[name] for name in ("geometry", "persistence", "system")}}
 
 

@@ -200,7 +200,7 @@ class _Shift:
         alone, left = now - self.manned, len(self.waiting)
         if alone > GIVE_UP_S:
             raise UnfinishedError(
-                f"No worker was available for {alone:.0f} s{why}, and {_units_are(left)} waiting: add a machine to the "
+                f"No worker was available for {alone:.0f} s{why} and {_units_are(left)} waiting: add a machine to the "
                 "cluster, or run the command again where there is room; results that the command has stored are not "
                 "lost."
             )

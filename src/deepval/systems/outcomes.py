@@ -92,7 +92,7 @@ def unit_outcomes(
     for marks in (run or {}).values():
         inputs = inputs & marks
     # Terms are computed on all frames and selected afterwards: change costs need the frames between inputs. Every mode
-    # is charged for its change from the same previous plan, that of all-cheap operation.
+    # is charged for its change from the same previous plan, which is the plan of all-cheap operation.
     terms = [system.terms(plans, scene, truth, previous=branches.before) for plans in branches.plans.values()]
     columns = [system.columns(plans) for plans in branches.plans.values()]
     loss_terms = _side_by_side(terms, inputs)

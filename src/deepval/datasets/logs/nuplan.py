@@ -267,7 +267,7 @@ def _log(sweeps: Sweeps, unit: str, *, lane_map: LaneMap, zero_us: int) -> Log:
 def _route(
     sweeps: Sweeps, lane_map: LaneMap, *, heading_rad: Float[np.ndarray, "step"]
 ) -> tuple[tuple[str, ...], Int[np.ndarray, "step"]]:
-    """The route (the scenario's own, or that of the driven path if it has none), and each step's position on it."""
+    """The route (the scenario's own or, if it has none, the driven path's), and the position of each step on it."""
     if sweeps.route:
         return sweeps.route, route_starts(lane_map, sweeps.route, place_m=sweeps.pose[:, :2])
     driven = route_of(lane_map, np.column_stack([sweeps.pose[:, :2], heading_rad]))

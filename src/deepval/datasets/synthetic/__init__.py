@@ -269,7 +269,7 @@ def make_world(
         seed: everything follows from it.
         settings: number and length of scenes, traffic.
         modes: name -> long side of the picture in pixels; YOLOv8s at 320, 384, 512 and 640 where None.
-        units: only these scenes, unchanged by leaving out the others.
+        units: only these scenes; leaving out other scenes does not change them.
     """
     settings, modes = settings or WorldSettings(), modes or MODES
     data = Synthetic(seed=seed, settings=settings).read(units)

@@ -118,7 +118,7 @@ def ground_pixels(
 
 
 def sky_of(brush: Brush, *, top: int) -> np.ndarray:
-    """The sky above the horizon, from its colour overhead to that of the horizon, as packed pixels."""
+    """The sky above the horizon, from its colour overhead to the horizon's colour, as packed pixels."""
     share = (np.arange(top) / top)[:, None] ** 1.5
     rgb = np.array(brush.weather.sky) * brush.brightness * (1 - share) + brush.horizon * share
     return np.repeat(brush.pixel(rgb)[:, None], brush.camera.width_px or 1242, axis=1)

@@ -70,7 +70,7 @@ def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
 
 
 def units_of_scenes(scenes: Iterable[Scene]) -> dict[str, list[tuple[int, Path]]]:
-    """Units of a data set: a frame's id is its number where frames are numbered, else its index in the unit, from 0."""
+    """Units of a data set: a frame's id is its number if frames are numbered, otherwise its index in the unit."""
     units = {}
     for scene in scenes:
         ids = scene.frame_ids.astype(str)
