@@ -25,7 +25,7 @@ from deepval.systems.learned import MARKS
 from deepval.systems.system import constants, settable, with_constants
 
 TEST_SHARE, VALIDATION_SHARE = 0.285, 0.15
-"""Rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test."""
+"""Shares of the units; numbers are rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test units."""
 FEWEST = 3
 """Smallest number of units that are split."""
 ROLES = ("train", "validation", "test", "fit", "all")
@@ -285,7 +285,9 @@ class CellSpec:
     def acting(self) -> System:
         """The downstream system, ready to plan; raises InputError with the missing part where it is not."""
         if self.rule is None and self.learned is not None:
-            raise InputError(f"{self.name}: the learned planner acts again from its files: give --weights and --masks.")
+            raise InputError(
+                f"{self.name}: the learned planner needs its files to plan again: give --weights and --masks."
+            )
         if self.rule is None:
             raise InputError(
                 f"{self.name}: this version does not know the system {self.system}: build the cell with it."
@@ -417,7 +419,7 @@ def folder_digests_of(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def unlike(required: Any, actual: Any, point: str = "") -> Iterator[str]:
-    """Phrases for the points in which plain data differ from the required ones."""
+    """Phrases for the points in which plain data differ from the required data."""
     if isinstance(required, Mapping) and isinstance(actual, Mapping):
         for key in dict.fromkeys([*required, *actual]):
             yield from unlike(required.get(key), actual.get(key), f"{point} {key}".lstrip())

@@ -89,7 +89,7 @@ class PartStore(ABC):
 
 @dataclass(frozen=True)
 class StoredPart:
-    """The entry of a part in a store; no entry without a store, or where the key cannot be listed."""
+    """The entry of a part in a store; empty if there is no store or the part's key cannot be listed."""
 
     store: PartStore | None
     slot: str
@@ -113,7 +113,7 @@ def slots(definition: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def unit_rests_on(spec: CellSpec, unit: str) -> dict[str, Any] | None:
-    """Everything that cells of a data set and modes read of a unit; None where only reading it would show that."""
+    """Everything about a unit that cells of this data set and modes depend on; None if unknown until it is read."""
     beside = None if spec.source is None else spec.source.beside(unit)
     if spec.source is None or beside is None:
         return None

@@ -275,7 +275,7 @@ class Meter(ContextDecorator):
         """A part of an input: `with meter.stage("inference"): ...`, or a decorator."""
         if self._row is None:
             raise InputError(
-                f"Stage {name!r} must run inside an input: write `with meter:` around what one input takes."
+                f"Stage {name!r} must run inside an input: write `with meter:` around the work on one input."
             )
         row, began = self._row, self._clock()
         try:

@@ -33,7 +33,7 @@ from deepval.world.truth import Truth
 CAMERA_AXES = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 NEAREST_M = 0.4
 CELL_PX = 6
-# Share of the box that must be visible for KITTI's levels 0 (fully), 1 (partly), 2 (largely hidden); else 3.
+# Share of the box that must be visible for KITTI's levels 0 (fully), 1 (partly), 2 (largely hidden); 3 below that.
 VISIBLE = (0.85, 0.5, 0.1)
 
 

@@ -231,7 +231,7 @@ class Pictures(Sequence[Any]):
             raise IndexError(f"a frame must lie in 0 to {self._frames - 1}; found {index}")
         if self._ticket not in _painters:
             raise InputError(
-                "pictures drawn on demand can be had only in the process that made the world; "
+                "pictures drawn on demand exist only in the process that created the world; "
                 "write them to files: read_dataset('synthetic', folder)."
             )
         return _painters[self._ticket](frame)
