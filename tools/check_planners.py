@@ -132,7 +132,7 @@ class Reference:
         """One run of PDM-Closed."""
         (theirs,) = self.summary.of(run, "chosen", "emergency_brake", "score_margin")
         key = f"{run[0]}_{run[1]:02d}/sim"
-        told = run[2] == "gt" and key in self.arrays
+        recorded = run[2] == "gt" and key in self.arrays
         return {
             "decided": bool(theirs[2] > SAME),
             "same_choice": int(theirs[0]) == plan.chosen,
@@ -140,13 +140,13 @@ class Reference:
             "score": float(np.abs(self.proposals.of(run, "score")[:, 0].astype(float) - plan.score).max()),
             "brake_theirs": bool(theirs[1]),
             "brake_ours": plan.emergency_brake,
-            "simulated": apart(judged.simulated, self.arrays[key]) if told else None,
+            "simulated": apart(judged.simulated, self.arrays[key]) if recorded else None,
         }
 
     def _position_m(self, planner: str, run: Run, times_s: np.ndarray, pose: np.ndarray) -> float:
-        told = self.plans[planner].of(run, "t_s", "x", "y").astype(float)
-        at = np.searchsorted(times_s, told[:, 0] - 1e-6)
-        return float(np.hypot(*(pose[at, :2] - told[:, 1:]).T).max())
+        recorded = self.plans[planner].of(run, "t_s", "x", "y").astype(float)
+        at = np.searchsorted(times_s, recorded[:, 0] - 1e-6)
+        return float(np.hypot(*(pose[at, :2] - recorded[:, 1:]).T).max())
 
 
 def apart(ours: np.ndarray, theirs: np.ndarray) -> float:
@@ -158,7 +158,7 @@ def apart(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 def compared(reference: Path, scenes: Path, *, every: int = 1) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Run by run what differs, by planner and branch."""
-    told = Reference(reference)
+    published = Reference(reference)
     idm, pdm = Idm(), PdmClosed()
     found: dict[str, dict[str, list[dict[str, Any]]]] = {"idm": defaultdict(list), "pdm": defaultdict(list)}
     for state in states(reference, scenes, every=every):
@@ -168,8 +168,8 @@ def compared(reference: Path, scenes: Path, *, every: int = 1) -> dict[str, dict
         for followed, proposed, branch in plans:
             run = (state.scene, state.keyframe, branch)
             assert isinstance(followed, IdmTrajectory)
-            found["idm"][branch].append(told.idm(run, followed))
-            found["pdm"][branch].append(told.pdm(run, pdm.choose(state.situation.ego, proposed), proposed))
+            found["idm"][branch].append(published.idm(run, followed))
+            found["pdm"][branch].append(published.pdm(run, pdm.choose(state.situation.ego, proposed), proposed))
     return found
 
 

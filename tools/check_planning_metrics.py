@@ -49,15 +49,15 @@ def comparisons(folder: Path, frames: Sequence[int] | None = None) -> list[Compa
     packed = np.load(folder / "rasters.npz")
     with gzip.open(folder / "rasters_inputs.json.gz") as file:
         inputs = json.load(file)["frames"]
-    told = json.loads((folder / "network_check.json").read_text())
+    recorded = json.loads((folder / "network_check.json").read_text())
     chosen = list(range(len(inputs))) if frames is None else list(frames)
     drawn = {frame: frame_rasters(inputs[frame]) for frame in chosen}
     weights, found = generated_weights(), []
     found += _of_rasters(packed, drawn)
-    found += _of_state(weights, told["weights"]["parameter_check"])
+    found += _of_state(weights, recorded["weights"]["parameter_check"])
     side = [int(length) for length in packed["masks_shape"]]
     masks = Masks(np.unpackbits(packed["masks_recovered"])[: np.prod(side)].reshape(side) > 0)
-    return found + _of_network(Forward(network_with(weights)), masks, drawn, told)
+    return found + _of_network(Forward(network_with(weights)), masks, drawn, recorded)
 
 
 def frame_rasters(frame: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -111,14 +111,14 @@ def _of_rasters(packed: Mapping[str, np.ndarray], drawn: Mapping[int, Mapping[st
     return found
 
 
-def _of_state(weights: PlannerWeights, told: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
+def _of_state(weights: PlannerWeights, recorded: Mapping[str, Mapping[str, Any]]) -> list[Comparison]:
     network = PlannerNetwork()
     counted = sum(parameter.numel() for parameter in network.parameters())
     shapes = {name: list(array.shape) for name, array in weights.arrays.items()}
-    named = {name: entry["shape"] for name, entry in told.items()}
+    named = {name: entry["shape"] for name, entry in recorded.items()}
     others = {name for name in shapes if not name.endswith("num_batches_tracked")} ^ set(named)
     wrong = len(others) + sum(shapes.get(name) != shape for name, shape in named.items())
-    sums = [abs(float(weights.arrays[name].sum(dtype=float)) - entry["sum"]) for name, entry in told.items()]
+    sums = [abs(float(weights.arrays[name].sum(dtype=float)) - entry["sum"]) for name, entry in recorded.items()]
     return [
         Comparison("state: tensors more or less than published", len(shapes), float(abs(len(shapes) - TENSORS)), 0.0),
         Comparison("state: parameters more or less than published", counted, float(abs(counted - PARAMETERS)), 0.0),
@@ -128,7 +128,7 @@ def _of_state(weights: PlannerWeights, told: Mapping[str, Mapping[str, Any]]) ->
 
 
 def _of_network(
-    forward: Forward, masks: Masks, drawn: Mapping[int, Mapping[str, np.ndarray]], told: Mapping[str, Any]
+    forward: Forward, masks: Masks, drawn: Mapping[int, Mapping[str, np.ndarray]], recorded: Mapping[str, Any]
 ) -> list[Comparison]:
     off: dict[str, list[float]] = {}
 
@@ -137,9 +137,9 @@ def _of_network(
         gap = np.abs(np.asarray(ours, dtype=float) - theirs)
         off.setdefault(what, []).append(float((gap / np.abs(theirs) if relative else gap).max()))
 
-    step, x, y = np.array(told["sample_index_t_x_y"]).T
+    step, x, y = np.array(recorded["sample_index_t_x_y"]).T
     for frame, rasters in drawn.items():
-        entry = told["frames"][frame]
+        entry = recorded["frames"][frame]
         blocks = {name: forward.blocks(raster) for name, raster in rasters.items()}
         reference, half = (masks.within(blocks[name]) for name in ("gt", "half"))
         note("logits, mean over all cells, absolute", blocks["gt"].mean(dtype=float), entry["logit_mean"])

@@ -101,9 +101,9 @@ def agreement_lines(root: Path) -> list[str]:
             f"sure at 640 and seen at {cheap}, by height at {cheap}: unlabelled drives | simulated on {OTHERS}"
         )
         for band, (hits, count) in measured.items():
-            told, number = simulated[band]
+            seen, number = simulated[band]
             lines.append(
-                f"  {band:12s} {hits / max(count, 1):.3f} of {count:5d} | {told / max(number, 1):.3f} of {number}"
+                f"  {band:12s} {hits / max(count, 1):.3f} of {count:5d} | {seen / max(number, 1):.3f} of {number}"
             )
     return lines
 

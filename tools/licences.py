@@ -1,7 +1,7 @@
 """Locked dependencies -> name, version and licence of each, from the metadata of what is installed.
 
 Run: python tools/licences.py [requirements/core.lock ...]. Exits with 1 where one of another version is installed or a
-licence is not told; what is locked for other systems only is listed as not installed.
+licence is unknown; what is locked for other systems only is listed as not installed.
 """
 
 import re
@@ -17,7 +17,7 @@ LONGEST = 60
 
 
 class Licence(NamedTuple):
-    """A dependency; `licence` is None where nothing tells it, `installed` None where it is not here."""
+    """A dependency; `licence` is None if its metadata name none, `installed` None if it is not installed here."""
 
     name: str
     version: str
@@ -34,12 +34,12 @@ def locked(text: str) -> list[tuple[str, str, str]]:
 
 def licence_of(name: str) -> tuple[str, str | None]:
     """Installed version and licence: the expression, else the classifiers, else the first line of the text."""
-    told = metadata(name)
-    expression = told.get("License-Expression")
-    classes = [c.split(" :: ")[-1] for c in told.get_all("Classifier") or [] if c.startswith("License ::")]
-    lines = [line.strip() for line in (told.get("License") or "").splitlines() if line.strip()]
+    details = metadata(name)
+    expression = details.get("License-Expression")
+    classes = [c.split(" :: ")[-1] for c in details.get_all("Classifier") or [] if c.startswith("License ::")]
+    lines = [line.strip() for line in (details.get("License") or "").splitlines() if line.strip()]
     found = expression or ", ".join(classes) or (lines[0] if lines else None)
-    return told["Version"], None if found is None else found[:LONGEST]
+    return details["Version"], None if found is None else found[:LONGEST]
 
 
 def licences(locks: list[Path]) -> list[Licence]:
@@ -62,14 +62,14 @@ def main() -> int:
     print("| name | version | licence |\n|---|---|---|")
     for item in licences(locks):
         if item.installed is None:
-            told = f"not installed here ({item.marker or 'not for this command'})"
+            text = f"not installed here ({item.marker or 'not for this command'})"
             wrong += not item.marker
         else:
-            told = item.licence or "NOT TOLD"
+            text = item.licence or "UNKNOWN"
             other = item.installed != item.version and not item.marker
-            told += f" (installed: {item.installed})" if other else ""
+            text += f" (installed: {item.installed})" if other else ""
             wrong += item.licence is None or other
-        print(f"| {item.name} | {item.version} | {told} |")
+        print(f"| {item.name} | {item.version} | {text} |")
     return int(wrong > 0)
 
 

@@ -92,8 +92,8 @@ def main() -> None:
     pairs = sensible(found)
     print(f"{len(pairs)} of {len(found) * (len(found) - 1) // 2} pairs make sense:")
     print("\n".join(f"{cheap} -> {full}" for cheap, full in pairs))
-    told = {tuple(spec.order) for spec in specs}
-    print("The specification has these pairs." if told == set(pairs) else "The specification has other pairs.")
+    specified = {tuple(spec.order) for spec in specs}
+    print("The specification has these pairs." if specified == set(pairs) else "The specification has other pairs.")
 
 
 if __name__ == "__main__":

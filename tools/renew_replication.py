@@ -44,27 +44,27 @@ def rules() -> Table:
 
 def tables(reports: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
     """Verdicts, by the names of their marks."""
-    told: dict[str, dict[str, tuple[str, str, str]]] = {}
+    verdicts: dict[str, dict[str, tuple[str, str, str]]] = {}
     for report in reports:
         cells = [cell["collection"] for cell in report["cells"]]
         for each in report["findings"]:
-            known = told.setdefault(each["name"], {})
+            known = verdicts.setdefault(each["name"], {})
             for name, found in each["told"].items():
                 known.setdefault(name, (str(cells.count(name)), found["verdict"], found["words"]))
     every = findings()
     main = [
-        (each.name, f"{each.says} ({each.where})", *told[each.name][MAIN])
+        (each.name, f"{each.says} ({each.where})", *verdicts[each.name][MAIN])
         for each in every
-        if MAIN in told.get(each.name, {})
+        if MAIN in verdicts.get(each.name, {})
     ]
     elsewhere = [
         (each.name, name, *found)
         for each in every
-        for name, found in told.get(each.name, {}).items()
+        for name, found in verdicts.get(each.name, {}).items()
         if name not in (MAIN, MADE_UP)
     ]
     lacking = [
-        (each.name, f"{each.says} ({each.where})") for each in every if not set(told.get(each.name, {})) - {MADE_UP}
+        (each.name, f"{each.says} ({each.where})") for each in every if not set(verdicts.get(each.name, {})) - {MADE_UP}
     ]
     last = ("cells", "verdict", "here")
     return {
@@ -74,18 +74,19 @@ def tables(reports: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
     }
 
 
-def planned_table(told: Mapping[str, Any]) -> Table:
+def planned_table(outcome: Mapping[str, Any]) -> Table:
     """The outcomes of the plan of a run."""
     rows = [
-        PlannedRow(**{**row, "made": row["made"] and PooledComparison.of_columns(row["made"])}) for row in told["rows"]
+        PlannedRow(**{**row, "made": row["made"] and PooledComparison.of_columns(row["made"])})
+        for row in outcome["rows"]
     ]
-    return plan_table(PlanOutcome(**{**told, "rows": tuple(rows)}))
+    return plan_table(PlanOutcome(**{**outcome, "rows": tuple(rows)}))
 
 
 def lateral_table(report: Mapping[str, Any]) -> Table:
     """The effect of escalation on the lateral controller, in the cells with enough affected inputs."""
     rows = report["analyses"]["signs"][MAIN]
-    told = [row for row in rows if row["affected"] >= LEAST_AFFECTED]
+    large = [row for row in rows if row["affected"] >= LEAST_AFFECTED]
     texts = [
         (
             f"{row['cheap']} → {row['full']}",
@@ -96,10 +97,10 @@ def lateral_table(report: Mapping[str, Any]) -> Table:
             percent(row["all_full_share"]),
             percent(row["oracle_share"]),
         )
-        for row in told
+        for row in large
     ]
     header = ("modes", "geometry", "affected", "harmed", "harm ratio", "all-full", "Oracle@20")
-    left = f"{len(rows) - len(told)} of {len(rows)} cells have fewer than {LEAST_AFFECTED} affected inputs: left out."
+    left = f"{len(rows) - len(large)} of {len(rows)} cells have fewer than {LEAST_AFFECTED} affected inputs: left out."
     return Table("Lateral corridor controller", header, lines_of(texts), (left,))
 
 
@@ -109,9 +110,9 @@ def harm_table(report: Mapping[str, Any]) -> Table:
     header = ("controller, geometry", "inputs", "cells", *MECHANISMS.values())
     texts = []
     for system, geometry, effect in product(CONTROLLERS, (MONOCULAR, ORACLE), ("harmed", "helped")):
-        told = [row for row in rows if (row["system"], row["geometry"], row["effect"]) == (system, geometry, effect)]
-        spans = [_span([row[name] for row in told if row[name] is not None]) for name in MECHANISMS]
-        texts.append((f"{system}, {geometry}", effect, str(len(told)), *spans))
+        group = [row for row in rows if (row["system"], row["geometry"], row["effect"]) == (system, geometry, effect)]
+        spans = [_span([row[name] for row in group if row[name] is not None]) for name in MECHANISMS]
+        texts.append((f"{system}, {geometry}", effect, str(len(group)), *spans))
     left = f"Shares of such inputs: least / median / largest over cells with at least {LEAST_OF_A_SIGN} of them."
     return Table("Mechanisms of help and harm", header, lines_of(texts), (left,))
 

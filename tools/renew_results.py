@@ -23,18 +23,18 @@ DATASET = "kitti"
 
 def tables(report: Mapping[str, Any], latency: str) -> dict[str, Table]:
     """The tables of the page by the names of their marks."""
-    told, rows = report["tables"], report["analyses"]
-    found = {f"selection-{alpha}": _table(t) for alpha, t in zip(ALPHAS, told["overview"][DATASET], strict=True)}
-    found |= {f"{latency}-{alpha}": _table(t) for alpha, t in zip(ALPHAS, told["charged"][DATASET], strict=True)}
-    found["pooled"] = _table(told["pooled"][DATASET][0])
+    stored, rows = report["tables"], report["analyses"]
+    found = {f"selection-{alpha}": _table(t) for alpha, t in zip(ALPHAS, stored["overview"][DATASET], strict=True)}
+    found |= {f"{latency}-{alpha}": _table(t) for alpha, t in zip(ALPHAS, stored["charged"][DATASET], strict=True)}
+    found["pooled"] = _table(stored["pooled"][DATASET][0])
     found["seeds"] = seed_table(rows["seeds"][DATASET])
     found["transfer"] = transfer_table(rows["transfer"][DATASET])
     return found
 
 
-def _table(told: Mapping[str, Any]) -> Table:
-    sections = tuple(tuple(tuple(TableCell(**cell) for cell in row) for row in part) for part in told["sections"])
-    return Table(told["title"], tuple(told["header"]), sections, tuple(told["notes"]))
+def _table(content: Mapping[str, Any]) -> Table:
+    sections = tuple(tuple(tuple(TableCell(**cell) for cell in row) for row in part) for part in content["sections"])
+    return Table(content["title"], tuple(content["header"]), sections, tuple(content["notes"]))
 
 
 def seed_table(rows: Sequence[Mapping[str, Any]]) -> Table:

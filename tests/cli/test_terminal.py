@@ -244,6 +244,7 @@ def test_a_long_result_in_files_and_as_csv_or_json_has_every_row(crowd):
         (("evalute", "v.csv"), "No such command 'evalute'. Did you mean 'evaluate'?"),
         (("report",), "Missing argument 'results' (help: deepval report -h)."),
         (("compare", "v.csv", "--formt", "csv"), "No such option: --formt"),
+        (("--foo",), "No such option: --foo (help: deepval -h)."),
     ],
 )
 def test_wrong_words_are_one_sentence(words, sentence):

@@ -67,7 +67,7 @@ def test_rows_equal_direct_calls_of_the_policies():
         result = judge(table, {"light": score}, [budget], draws=30, seed=4, calibration=["v", "w"])
         evidence = {item.row.allocator: item for item in basis(result).judged}
         rate = {"selection": 0.3, "cascade": 0.5 - 0.5 / 8, "skipping": (0.3 * 8 - 0.5) / 3}[
-            getattr(budget, "accounting", "selection")
+            budget.accounting or "selection"
         ]
         own, expected = accepted(table, score, rate)
         assert [row.policy for row in result.streams] == POLICIES

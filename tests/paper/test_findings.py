@@ -68,7 +68,7 @@ def signs(*shares: tuple[float, float, float], affected: int = 100) -> RunRows:
 
 
 def named(name: str):
-    return next(each.told for each in findings() if each.name == name)
+    return next(each.judge for each in findings() if each.name == name)
 
 
 def test_the_first_finding_by_its_rule():
@@ -86,7 +86,7 @@ def test_every_finding_is_whole_and_silent_without_rows():
     assert len({each.name for each in found}) == len(found)
     assert {each.theme for each in found} <= set(GROUPS)
     assert all(each.says.endswith(".") and each.where and each.rule.endswith(".") for each in found)
-    assert all(each.told(RunRows({}, {})) is None for each in found)
+    assert all(each.judge(RunRows({}, {})) is None for each in found)
 
 
 def contrast(cell, label="oric", against="value", *, own=None, other=None, lo=-0.1, hi=0.1):

@@ -66,7 +66,7 @@ def test_held_out_rows_are_those_of_the_results_and_diagnostics_come_last(worlds
             assert getattr(row, name) == told[name]
         assert row.affected == np.count_nonzero(worlds[row.cell][0].decision_values)
     beside = {"cell": world(0, names=("one", "gain-E8", "spy"))[2]}
-    roles = {row.allocator: row.role for row in held_out.rows(beside, knowing={"spy"})}
+    roles = {row.allocator: row.role for row in held_out.rows(beside, diagnostic_names={"spy"})}
     assert roles == {"random": "control", "one": "deployable", "gain-E8": "diagnostic", "spy": "diagnostic"}
 
 

@@ -23,9 +23,9 @@ from deepval.paper.analyses.contrasts import (
     PUBLISHED,
     VALUE,
     Label,
+    fit_name,
     judged_on_labels,
     recipe_and_label,
-    taught,
 )
 from deepval.targets import TARGETS, labels
 from paper_cells import ALPHAS, CORE, LIGHT, POOLED, Slopes, paper_cells
@@ -188,7 +188,7 @@ def test_labels_are_fitted_in_the_form_of_the_recipe():
 
 
 def test_names_hold_recipe_and_label():
-    assert recipe_and_label(taught("gate-ridge", "oric")) == ("gate-ridge", "oric")
+    assert recipe_and_label(fit_name("gate-ridge", "oric")) == ("gate-ridge", "oric")
     assert recipe_and_label("gate-ridge") is None
     assert recipe_and_label("bets on horses") is None
 
@@ -198,7 +198,7 @@ def test_labels_that_a_cell_does_not_keep_are_left_out_with_a_word():
     bare = object.__new__(type(cell))
     kept = {name: column for name, column in cell.evidence.columns.items() if not name.startswith("oric")}
     bare.__dict__.update(cell.__dict__, evidence=type(cell.evidence)(cell.table, kept))
-    with pytest.warns(InputWarning, match="oric left out, for the cell keeps no 'oric_reward'"):
+    with pytest.warns(InputWarning, match="oric left out, because the cell has no column 'oric_reward'"):
         assert contrasts.known_labels(bare, (VALUE, *PUBLISHED)) == [VALUE, PUBLISHED[1]]
     both = {"whole": cell, "bare": bare}
     found = quietly(dict, judged_on_labels(both, REGRESSORS[:1], (VALUE, *PUBLISHED), alphas=(0.2,), by="t", draws=5))

@@ -298,7 +298,7 @@ def test_a_registered_plan_is_followed_and_told(whole, specification, tmp_path, 
     harm = compare_over({ids[0]: results[ids[0]]}, "gate-ridge", "random", of="harm")
     assert told["rows"][1]["made"]["difference"] == next(row.difference for row in harm if row.alpha == 0.3)
     assert [row["reason"] for row in told["rows"][:4]] == [
-        None, None, "1 of its 3 cells are not at hand", "energy budgets are no part of a run"
+        None, None, "1 of its 3 cells are not in this run", "energy budgets are no part of a run"
     ]  # fmt: skip
     assert "'rooter'" in told["rows"][4]["reason"]
     assert told["opened_before"] == {"elsewhere": None} | dict.fromkeys(ids, 0)
@@ -312,7 +312,7 @@ def test_what_rests_on_the_same_fits_is_made_together_and_the_long_jobs_come_fir
     cells = whole[0].cells
     jobs = [run.Job(name, cells) for name in ("held-out", "streams", "objective-swap", "signs")]
     shares = [(at.label, parts) for at, parts in run._shares(jobs)]
-    turns = (("diagnosed", "results"), ("causal",), ("relabelled",))
+    turns = (("diagnostic_results", "results"), ("causal",), ("relabelled",))
     assert shares == [(at.label, parts) for parts in turns for at in cells]
 
 
@@ -423,7 +423,7 @@ def test_what_scores_nothing_has_no_price(whole):
     scores = cell.part("scores")
     some = next(iter(scores.values()))
     cell._made["scores"] = {**scores, "uncertainty": replace(some, input=some.input[:0], score=some.score[:0])}
-    priced = parts.PARTS["priced"].make(cell, unwatched)
+    priced = parts.PARTS["scores_with_cost"].make(cell, unwatched)
     assert "uncertainty" not in priced
     assert "ego-speed" in priced
 
@@ -435,7 +435,7 @@ def test_findings_read_means_over_cells():
     found = analysis("gaps").stored(rows)
     assert [record.get("cell") for record in found] == ["a", "b", None]
     known = RunRows({"gaps": found}, {})
-    (told,) = (each.told(known) for each in findings() if each.name == "ranking makes most of the gap")
+    (told,) = (each.judge(known) for each in findings() if each.name == "ranking makes most of the gap")
     assert told.verdict == "holds"
     assert "66.7 %" in told.words
 

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -20,8 +19,7 @@ def main() -> None:
             stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
             os.set_inheritable(stream.fileno(), True)  # noqa: FBT003
             setattr(sys, name, stream)
-    # Flushed here, because a failure during the exit of the interpreter can only be printed.
-    code = _exit_code(_run) or _exit_code(sys.stdout.flush)
+    code = _run()
     # The interpreter flushes the streams at its exit: those that cannot be written to become the null device.
     for stream in (sys.stdout, sys.stderr):
         try:
@@ -32,32 +30,31 @@ def main() -> None:
         sys.exit(code)
 
 
-def _exit_code(action: Callable[[], None]) -> int | str | None:
-    """How an action ends; output that cannot be written is reported."""
+def _run() -> int | str | None:
+    """Run the command and return its exit code; output that cannot be written is reported."""
+    code = None
     try:
-        action()
-    except SystemExit as end:
-        # The command-line library turns a pipe without a reader into an exit with 1.
-        return NO_READER if isinstance(end.__context__, BrokenPipeError) else end.code
+        try:
+            if sys.argv[1:] == ["--version"]:  # needs nothing else to be loaded
+                sys.stdout.write(f"deepval {__version__}\n")
+            else:
+                from deepval.cli.terminal import loading
+
+                with loading():
+                    from deepval.cli.commands import run
+                run()
+        except SystemExit as end:
+            # The command-line library turns a pipe without a reader into an exit with 1.
+            code = NO_READER if isinstance(end.__context__, BrokenPipeError) else end.code
+        if not code:  # flushed here, because a failure during the exit of the interpreter can only be printed
+            sys.stdout.flush()
     except BrokenPipeError:
         return NO_READER
     except OSError as error:
         with suppress(OSError):
             sys.stderr.write(f"deepval: The output cannot be written: {error.strerror}.\n")
         return 2
-    return 0
-
-
-def _run() -> None:
-    """Run the command; its version needs nothing else to be loaded."""
-    if sys.argv[1:] == ["--version"]:
-        sys.stdout.write(f"deepval {__version__}\n")
-        return
-    from deepval.cli.terminal import loading
-
-    with loading():
-        from deepval.cli.commands import run
-    run()
+    return code
 
 
 def __getattr__(name: str) -> Any:

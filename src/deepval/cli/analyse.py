@@ -23,7 +23,7 @@ from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.allowances import LEVELS, RAILS, Selection
 from deepval.paper.analysis import ALPHAS, ANALYSES, GROUPS, REPORT_ONLY, Analysis, Option, analysis
-from deepval.paper.parts import PARTS, CellAtHand, Choices
+from deepval.paper.parts import PARTS, Choices, RunCell
 from deepval.paper.run import rows_of
 from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
@@ -356,7 +356,7 @@ def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
     """The options of a command that its parts are made with."""
     own = {item.name for item in fields(Choices)}
     drawn, charges = values.get("drawn"), values.get("charges")
-    chosen = {} if drawn is None else drawn.settings
+    chosen = {} if drawn is None else {"draws": drawn.number, "seed": drawn.seed}
     chosen |= {} if charges is None else charges.settings(declared)
     chosen |= {name: value for name, value in values.items() if name in own and value is not None}
     recipes = values.get("allocators") or declared.recipes
@@ -377,7 +377,7 @@ def _rows(declared: Analysis, choices: Choices, settings: dict[str, Any], values
         specs = values["again"].located(sources, built, all_needed=needed)
     seeds = shared_seeds(built, choices.seed)
     cells = [
-        CellAtHand(name, "", cell.folder, specs.get(name), None, costs, seed=seeds[name], built=cell, choices=choices)
+        RunCell(name, "", cell.folder, specs.get(name), None, costs, seed=seeds[name], built=cell, choices=choices)
         for name, cell in built.items()
     ]
     workers: Workers | None = values.get("workers")

@@ -20,7 +20,7 @@ from functools import wraps
 from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -116,7 +116,9 @@ class GroupedCommand(TyperCommand):
         for param in self.params:
             if param.param_type_name == "option" and param.callback is None:
                 check_number(param.opts[0], ctx.params.get(param.name or ""), (-EXACT, EXACT))
-        check_outputs(ctx.info_name or "", {p.opts[0]: ctx.params.get(p.name or "") for p in self.params})
+        values = {param.opts[0]: ctx.params.get(param.name or "") for param in self.params}
+        if any(values.get(option) is not None for option in OUTPUTS):
+            check_outputs(ctx.info_name or "", values)
         return rest
 
 
@@ -194,8 +196,6 @@ def check_outputs(command: str, values: Mapping[str, Any]) -> None:
         values: Values of its arguments and options, by name.
     """
     outputs = {option: values[option] for option in OUTPUTS if values.get(option) is not None}
-    if not outputs:
-        return
     inputs = [path for option, value in values.items() if option not in OUTPUTS for path in _paths(value)]
     for option, value in outputs.items():
         for output in _paths(value):
@@ -305,69 +305,77 @@ CACHES = ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR")
 """Environment variables with the cache folders of libraries."""
 
 
+class LazyGroup(TyperGroup):
+    """Commands that are imported on request: modules by command, under the headings of the help."""
+
+    groups: Mapping[str, Mapping[str, str]]
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        # Names of modules, for the list of names; `get_command` makes the commands.
+        self.commands: Any = {name: module for group in self.groups.values() for name, module in group.items()}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name, imported now; None if there is none."""
+        if cmd_name not in self.commands:
+            return None
+        with loading():
+            command = getattr(import_module(f"deepval.cli.{self.commands[cmd_name]}"), cmd_name.replace("-", "_"))
+        if isinstance(command, typer.Typer):
+            group = typer.main.get_group(command)
+            group.name = cmd_name
+            return group
+        alone = typer.Typer(**LOOK)
+        alone.command(cmd_name, cls=GroupedCommand)(flatten(command))
+        return typer.main.get_command(alone)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the first sentence of every command under its heading."""
+        longest = max(map(len, self.commands))
+        for heading, names in self.groups.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(longest), _summary(self.get_command(ctx, name))) for name in names])
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words before the command; wrong ones are one sentence."""
+        try:
+            return super().parse_args(ctx, args)
+        except USAGE_ERROR as error:
+            _refuse_words(error)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; wrong words are one sentence; after Ctrl-C print what stays and how to continue."""
+        try:
+            return super().invoke(ctx)
+        except USAGE_ERROR as error:
+            _refuse_words(error)
+        except KeyboardInterrupt:
+            if ctx.parent is not None:
+                raise
+            advice = AFTER_STOP.get(ctx.invoked_subcommand or "", AFTER_STOP_ELSEWHERE)
+            say(f"\ndeepval: stopped. {advice}", err=True)
+            raise typer.Exit(STOPPED) from None
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Names of commands without importing any; options as usual."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [_completion_item(name) for name in self.commands if name.startswith(incomplete)]
+
+
 def lazy_group(groups: Mapping[str, Mapping[str, str]]) -> type[TyperGroup]:
-    """A group of commands that are imported on request: modules by command, under the headings of its help."""
-    modules = {name: module for group in groups.values() for name, module in group.items()}
-
-    class LazyGroup(TyperGroup):
-        def __init__(self, **attributes: Any) -> None:
-            super().__init__(**attributes)
-            self.commands: Any = modules  # for the list of names; `get_command` makes the commands
-
-        def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            """The command of this name, imported now; None if there is none."""
-            if cmd_name not in modules:
-                return None
-            with loading():
-                command = getattr(import_module(f"deepval.cli.{modules[cmd_name]}"), cmd_name.replace("-", "_"))
-            if isinstance(command, typer.Typer):
-                group = typer.main.get_group(command)
-                group.name = cmd_name
-                return group
-            alone = typer.Typer(**LOOK)
-            alone.command(cmd_name, cls=GroupedCommand)(flatten(command))
-            return typer.main.get_command(alone)
-
-        def format_commands(self, ctx: Any, formatter: Any) -> None:
-            """Write the first sentence of every command under its heading."""
-            longest = max(map(len, modules))
-            for heading, names in groups.items():
-                with formatter.section(heading):
-                    formatter.write_dl([(name.ljust(longest), _summary(self.get_command(ctx, name))) for name in names])
-
-        def invoke(self, ctx: Any) -> Any:
-            """Run the command; wrong words are one sentence; after Ctrl-C print what stays and how to continue."""
-            try:
-                with _one_sentence():
-                    return super().invoke(ctx)
-            except KeyboardInterrupt:
-                if ctx.parent is not None:
-                    raise
-                advice = AFTER_STOP.get(ctx.invoked_subcommand or "", AFTER_STOP_ELSEWHERE)
-                say(f"\ndeepval: stopped. {advice}", err=True)
-                raise typer.Exit(STOPPED) from None
-
-        def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-            """Names of commands without importing any; options as usual."""
-            if incomplete.startswith("-"):
-                return super().shell_complete(ctx, incomplete)
-            return [_completion_item(name) for name in modules if name.startswith(incomplete)]
-
-    return LazyGroup
+    """A group of the commands under these headings."""
+    return type("LazyGroup", (LazyGroup,), {"groups": groups})
 
 
-@contextmanager
-def _one_sentence() -> Iterator[None]:
+def _refuse_words(error: Any) -> NoReturn:
     """Report wrong words of a command line in one sentence; a request for help is no error."""
-    try:
-        yield
-    except USAGE_ERROR as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            raise
-        sentence = error.format_message()
-        path = "deepval" if error.ctx is None else error.ctx.command_path
-        is_question = sentence.endswith("?")  # "Did you mean ...?"
-        raise InputError(sentence if is_question else f"{sentence.rstrip('.')} (help: {path} -h).") from error
+    if type(error).__name__ == "NoArgsIsHelpError":
+        raise error
+    sentence = error.format_message()
+    path = "deepval" if error.ctx is None else error.ctx.command_path
+    is_question = sentence.endswith("?")  # "Did you mean ...?"
+    raise InputError(sentence if is_question else f"{sentence.rstrip('.')} (help: {path} -h).") from error
 
 
 def _summary(command: Any) -> str:

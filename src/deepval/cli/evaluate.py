@@ -159,7 +159,8 @@ def evaluate(
         refuse(table_on_disk, {"--apgr": apgr})
     levels = budgets.of(case, scored)
     settings: dict[str, Any] = {
-        **draws.settings,
+        "draws": draws.number,
+        "seed": draws.seed,
         "units": chosen,
         "calibration": calibration_units,
         "by": by or (),

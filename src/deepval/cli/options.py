@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -17,7 +17,7 @@ from deepval.files import reading
 from deepval.judging.allowances import LEVELS, RAILS, Accounting, Budget, Selection, measured
 from deepval.results import KINDS
 from deepval.tables.costs import PROFILES
-from deepval.tables.scores import Scores
+from deepval.tables.scores import Missing, Scores
 
 MOST_DRAWS = 10_000_000
 LONGEST_NUMBER = 20
@@ -119,25 +119,17 @@ class DrawOptions(OptionGroup):
         str, typer.Option("--draws", help="Number of bootstrap draws of units, or 'exact'.", rich_help_panel=INTERVALS)
     ] = "1000"
     seed: Seed = 0
+    number: int | Literal["exact"] = field(init=False)
+    """Number of draws, or "exact"."""
 
     def __post_init__(self) -> None:
-        _ = self.number
-
-    @property
-    def number(self) -> int | Literal["exact"]:
-        """Number of draws, or "exact"."""
-        if self.draws == "exact":
-            return "exact"
-        if not self.draws.isdecimal():
-            raise InputError(f"--draws must be a number or 'exact'; found {self.draws!r}.")
-        number = int(self.draws[:LONGEST_NUMBER])
-        check_number("--draws", number, (0, MOST_DRAWS))
-        return number
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """As keyword arguments of the library."""
-        return {"draws": self.number, "seed": self.seed}
+        number: int | Literal["exact"] = "exact"
+        if self.draws != "exact":
+            if not self.draws.isdecimal():
+                raise InputError(f"--draws must be a number or 'exact'; found {self.draws!r}.")
+            number = int(self.draws[:LONGEST_NUMBER])
+            check_number("--draws", number, (0, MOST_DRAWS))
+        object.__setattr__(self, "number", number)
 
 
 @dataclass(frozen=True)
@@ -219,14 +211,11 @@ class SubjectOptions(OptionGroup):
             autocompletion=completion("error", "worst"),
         ),
     ] = "error"
+    missing_rule: Missing = field(init=False)
+    """What happens to inputs without a score."""
 
     def __post_init__(self) -> None:
-        one_of(self.missing, ("error", "worst"), "--missing")
-
-    @property
-    def missing_rule(self) -> Any:
-        """What happens to inputs without a score."""
-        return self.missing
+        object.__setattr__(self, "missing_rule", one_of(self.missing, get_args(Missing), "--missing"))
 
     def case(self, values: Path) -> EvaluationData:
         """The cell or values file with these costs and modes."""

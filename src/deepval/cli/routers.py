@@ -77,7 +77,8 @@ def diagnose(
         scored,
         levels,
         units=units,
-        **draws.settings,
+        draws=draws.number,
+        seed=draws.seed,
         missing=subject.missing_rule,
         missing_costs=case.missing_costs(scored, levels, requested=bool(budgets.budget)),
         difference=abs(resolve),
@@ -173,7 +174,8 @@ def threshold(
         policy=policy,
         reset=not one_stream,
         missing=subject.missing_rule,
-        **draws.settings,
+        draws=draws.number,
+        seed=draws.seed,
     )
     calibration_units = deployed.routing.about["calibration_units"]
     if out is not None:

@@ -10,7 +10,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
@@ -77,13 +77,16 @@ def look(*, err: bool = False) -> dict[str, Any]:
 
 
 @contextmanager
-def step_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A function to call with (label, done, total) during the work; its bar on stderr appears after `BAR_DELAY_S`."""
-    began, bar, task = time.monotonic(), None, None
+def step_bar(began: float | None = None) -> Iterator[Callable[[str, int, int], None]]:
+    """A function to call with (label, done, total) during the work; its bar on stderr appears after `BAR_DELAY_S`.
+
+    The delay counts from `began`, a time of the monotonic clock; from now where None.
+    """
+    start, bar, task = time.monotonic() if began is None else began, None, None
 
     def show(label: str, done: int, total: int) -> None:
         nonlocal bar, task
-        if bar is None and time.monotonic() - began <= BAR_DELAY_S:
+        if bar is None and time.monotonic() - start <= BAR_DELAY_S:
             return
         from rich.console import Console
         from rich.markup import escape
@@ -105,9 +108,14 @@ def step_bar() -> Iterator[Callable[[str, int, int], None]]:
 
 def watch(items: Any, label: str) -> Iterable[Any]:
     """The items, with a progress bar on stderr if they take longer than `BAR_DELAY_S`."""
-    with step_bar() as step:
+    began = time.monotonic()
+    with ExitStack() as stack:
+        step = None
         for done, item in enumerate(items):
-            step(label, done, len(items))
+            if step is None and time.monotonic() - began > BAR_DELAY_S:
+                step = stack.enter_context(step_bar(began))
+            if step is not None:
+                step(label, done, len(items))
             yield item
 
 

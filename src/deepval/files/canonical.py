@@ -71,7 +71,7 @@ def digest_of(content: Any) -> str:
 
 def sha256(data: bytes | memoryview) -> str:
     """SHA-256 of bytes, in hexadecimal."""
-    return joint_sha256([data])
+    return hashlib.sha256(data).hexdigest()
 
 
 def joint_sha256(parts: Iterable[bytes | memoryview]) -> str:
@@ -238,7 +238,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def cell_content(path: Path) -> bytes | None:
-    """Content of a cell's file at a path; None where the file is no part of a cell.
+    """Content of a cell's file at a path; None where the file is not part of a cell.
 
     The file must match the hash in the manifest beside it. A link to a cell's file counts as that file.
     """

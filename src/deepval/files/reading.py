@@ -1,4 +1,4 @@
-"""A path -> the content of its file: regular files only, of bounded size, text in UTF-8; else an InputError.
+"""A path -> the content of its file: regular files only, of bounded size, text in UTF-8; otherwise an InputError.
 
 Every file is read through this module. So a pipe without a writer, an endless device, an impossible name, a loop of
 links and a file without read permission give the same error everywhere.
@@ -261,12 +261,6 @@ def open_file(path: Path | str, what: str = "a file") -> BufferedReader:
         raise InputError(f"{path}: must be {what} that can be read; {reason(error)}.") from error
     kind = KINDS.get(stat.S_IFMT(mode), "no regular file")
     raise InputError(f"{path}: must be {what} that can be read; it is {kind}.")
-
-
-def check_readable(path: Path | str, what: str = "a file") -> Path:
-    """The path of a file that `open_file` can open, for libraries that open files themselves."""
-    open_file(path, what).close()
-    return Path(path)
 
 
 def content(path: Path | str, what: str = "a file", *, largest: int = LARGEST) -> bytes:

@@ -40,6 +40,8 @@ class Selection:
 
     alpha: float
     kind: ClassVar[str] = "selection"
+    convention: ClassVar[None] = None
+    accounting: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "alpha", share_of_inputs(self.alpha))
@@ -204,17 +206,18 @@ class Allowance:
     @property
     def convention(self) -> Convention | None:
         """The unit that is counted, None under a selection budget."""
-        return None if isinstance(self.budget, Selection) else self.budget.convention
+        return self.budget.convention
 
     @property
     def accounting(self) -> Accounting | None:
         """How an escalation is charged, None under a selection budget."""
-        return None if isinstance(self.budget, Selection) else self.budget.accounting
+        return self.budget.accounting
 
     @property
     def key(self) -> BudgetKey:
         """The fields that identify this budget in rows."""
-        return BudgetKey(self.budget.kind, self.budget.alpha, self.convention, self.accounting)
+        budget = self.budget
+        return BudgetKey(budget.kind, budget.alpha, budget.convention, budget.accounting)
 
     def cost_of(self, allocator: str) -> float:
         """C_S of an allocator; 0 under a selection budget, an error where a measured figure is missing."""

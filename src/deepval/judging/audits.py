@@ -123,7 +123,7 @@ def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[H
         if half is not None:
             widths[row.budget].append(half)
     halves = [median(widths[a.key]) if widths[a.key] else None for a in allowances]
-    return tuple(HalfWidth(**a.key.fields, half_width=half) for a, half in zip(allowances, halves, strict=True))
+    return tuple(HalfWidth(**vars(a.key), half_width=half) for a, half in zip(allowances, halves, strict=True))
 
 
 def setting(table: ValueTable) -> Setting:
@@ -185,7 +185,8 @@ def table_notes(
         notes.append(f"There is a single unit, {unit_ids[0]!r}: nothing can be resampled, so there is no interval.")
     if not cheap_loss > 0:
         notes.append(f"The all-cheap loss is {cheap_loss:g}, not positive: shares of it are undefined.")
-    notes += _cost_notes(allowances)
+    if any(allowed.unpriced for allowed in allowances):
+        notes += _cost_notes(allowances)
     cheap, full = modes[0], modes[-1]
     figures = {} if costs is None else costs.modes
     one, other = figures.get(cheap, {}), figures.get(full, {})
@@ -383,41 +384,36 @@ def gaps(
 ) -> tuple[Gap, ...]:
     """The parts of each allocator's gap under each budget; per-mode scores have no single ranking to account for."""
     rows = iter(item.row for item in judged if item.row.allocator not in REFERENCES)
-    return tuple(
-        Gap(
-            item.name,
-            **allowed.key.fields,
-            **_gap(resamples, item, allowed, row=next(rows), cap=caps.get((item.name, index))),
-        )
-        for index, allowed in enumerate(allowances)
-        for item in scores
-    )
+    gaps = []
+    for index, allowed in enumerate(allowances):
+        for item, row in zip(scores, rows, strict=False):
+            start = {"allocator": item.name, **vars(allowed.key)}
+            if item.modes or row.gain is None:
+                gaps.append(Gap(**start, reason=row.reason or Reason.NO_RANKING.text()))
+                continue
+            after = row.oracle_gain if row.cost is None else selections.best_gain(resamples, allowed, row.cost)
+            split = split_gap(
+                oracle=row.oracle_gain or 0.0,
+                oracle_after_cost=after or 0.0,
+                ranked=row.gain,
+                benefit=row.benefit or 0.0,
+                harm=row.harm or 0.0,
+                all_benefit=float(resamples.full_benefit[0]),
+                causal=caps.get((item.name, index)),
+            )
+            more = {} if allowed.costs is None else _break_even_fields(resamples, item, allowed)
+            gaps.append(Gap(**start, **vars(split), **more))
+    return tuple(gaps)
 
 
-def _gap(resamples: Resampling, scores: Allocator, allowed: Allowance, *, row: Row, cap: Cap | None) -> dict[str, Any]:
-    if scores.modes or row.gain is None:
-        return {"reason": row.reason or Reason.NO_RANKING.text()}
-    after = row.oracle_gain if row.cost is None else selections.best_gain(resamples, allowed, row.cost)
-    split = split_gap(
-        oracle=row.oracle_gain or 0.0,
-        oracle_after_cost=after or 0.0,
-        ranked=row.gain,
-        benefit=row.benefit or 0.0,
-        harm=row.harm or 0.0,
-        all_benefit=float(resamples.full_benefit[0]),
-        causal=cap,
-    )
-    if allowed.costs is None:
-        return vars(split)
-    if isinstance(scores, SiftedScores):
-        return vars(split) | {"reason": Reason.NOT_IN_MEMORY.text()}
-    even = _break_even_under(in_memory(resamples).table, scores.values, allowed)
-    return vars(split) | {"break_even": even.largest, "break_even_set": even.spans}
-
-
-def _break_even_under(table: ValueTable, score: Float[np.ndarray, "input"], allowed: Allowance) -> BreakEven:
+def _break_even_fields(resamples: Resampling, scores: Allocator, allowed: Allowance) -> dict[str, Any]:
     """The break-even costs of a ranking, also where every input has its own cost."""
-    if not allowed.per_input:
-        return break_even(score, table.decision_values, allowed)
-    purse = selections.purse_on(table, allowed, 0.0)
-    return break_even_of_purse(score, table.decision_values, allowed.prices(table)[:, -1], purse)
+    if isinstance(scores, SiftedScores):
+        return {"reason": Reason.NOT_IN_MEMORY.text()}
+    table, score = in_memory(resamples).table, scores.values
+    if allowed.per_input:
+        purse = selections.purse_on(table, allowed, 0.0)
+        even = break_even_of_purse(score, table.decision_values, allowed.prices(table)[:, -1], purse)
+    else:
+        even = break_even(score, table.decision_values, allowed)
+    return {"break_even": even.largest, "break_even_set": even.spans}

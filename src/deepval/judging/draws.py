@@ -137,7 +137,7 @@ class Interval:
 
     def estimate(self, value: float) -> Estimate | None:
         """The value with this interval; None where the value is NaN."""
-        return Estimate.of(value, known(self.low), known(self.high))
+        return None if math.isnan(value) else Estimate(value, known(self.low), known(self.high))
 
     @property
     def bounds(self) -> Bounds | None:

@@ -115,7 +115,7 @@ def evaluate(
     whole = table if isinstance(table, ValueTable) else read_values(table, modes=modes)
     whole = whole if modes is None else whole.with_modes(modes)
     whole, parts = (whole, None) if terms is None and weights is None else _reweigh(whole, terms, weights)
-    judged_on, calibrated_on = _split(whole, units, calibration)
+    judged_on, calibrated_on = (whole, None) if units is calibration is None else _split(whole, units, calibration)
     aligned = align_all(whole, scores)
     judged_scores = [on_part(judged_on, item, whole, missing) for item in aligned]
     allowances = [allowance_on(b, judged_on) for b in budget_list(budgets)]

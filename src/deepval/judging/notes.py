@@ -1,10 +1,10 @@
 """The judged table, scores and budgets -> notes on likely mistakes: leaked answers, duplicates, wrong units."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -158,13 +158,21 @@ def notes_in_memory(
         rows, complete = np.flatnonzero(table.unit < max(units, 1))[:LOOKED_AT], units > 0
     unit, order = table.unit[rows], None if table.order is None else table.order[rows]
     timed = None if order is None or not complete else Timed(table.unit_ids, unit, order)
+    ranked = []
+    for item in scores:
+        values = item.values[rows] if item.values.ndim == 1 else item.values[rows, -1]
+        missing = 1 - float(item.covered.mean())
+        fitted = () if item.fit is None else tuple(table.unit_ids[np.unique(table.unit[item.fit.inside])].tolist())
+        ascending = None if item.modes or len(values) < len(table) else item.order[::-1]
+        covered = item.covered[rows] if missing else None
+        ranked.append(Ranked(item.name, item.kind, values, ascending, covered, missing, fitted))
     subject = Subject(
         modes=table.modes,
         costs=next((a.costs for a in allowances if a.costs), table.costs),
         cheap=table.losses[rows, 0],
         full=table.losses[rows, -1],
         following=next_rows(unit, order) if complete else None,
-        scores=[_rank(item, table, rows) for item in scores],
+        scores=ranked,
         timed=Timed.of(streamed) if streamed else timed,
         table=table,
         per_unit=per_unit,
@@ -186,16 +194,15 @@ def notes_on_disk(table: ScannedTable, scores: Sequence[ScannedScores], allowanc
 
 def notes_on_mistakes(subject: Subject) -> list[str]:
     """Notes on likely mistakes in losses, scores, costs or times: one sentence each, with advice on what to check."""
-    return [note for check in CHECKS for note in check(subject)]
-
-
-def _rank(scores: Scores, table: ValueTable, rows: Any) -> Ranked:
-    values = scores.values[rows] if scores.values.ndim == 1 else scores.values[rows, -1]
-    missing = 1 - float(scores.covered.mean())
-    fitted = () if scores.fit is None else tuple(table.unit_ids[np.unique(table.unit[scores.fit.inside])].tolist())
-    sorted_rows = None if scores.modes or len(values) < len(table) else scores.order[::-1]
-    covered = scores.covered[rows] if missing else None
-    return Ranked(scores.name, scores.kind, values, sorted_rows, covered, missing, fitted)
+    notes = list(_leaked_answers(subject))
+    if subject.table is not None and subject.per_unit is not None:
+        notes += _equal_units(subject.table, subject.per_unit) or _equal_inputs(subject.table)
+    notes += [_fit_overlap(item) for item in subject.scores if item.fitted]
+    if subject.costs is not None:
+        notes += _costs_off(subject, subject.costs)
+    if subject.timed is not None:
+        notes += _time_off(subject.timed)
+    return notes + [_without_score(item) for item in subject.scores if item.missing]
 
 
 def next_rows(unit: Int[np.ndarray, "input"], order: Float[np.ndarray, "input"] | None) -> Int[np.ndarray, "input"]:
@@ -271,23 +278,7 @@ def _agreement_with(answer: Answer, item: Ranked) -> float:
     return min(overall, within) if min(overall, within) >= AGREEMENT else 0.0
 
 
-def _duplicates(subject: Subject) -> Iterator[str]:
-    """Units, or else inputs, whose losses are exactly those of others."""
-    if subject.table is None or subject.per_unit is None:
-        return
-    pairs = _equal_units(subject.table, subject.per_unit)
-    if pairs:
-        (one, other), more = pairs[0], len(pairs) - 1
-        yield (
-            f"Units {one!r} and {other!r} hold exactly the same losses in the same order"
-            f"{f', and so do {more} more pairs' if more else ''}: check whether units were duplicated under other "
-            "names, which makes intervals too narrow."
-        )
-        return
-    yield from _equal_inputs(subject.table)
-
-
-def _equal_units(table: ValueTable, per_unit: Float[np.ndarray, "unit total"]) -> list[tuple[str, str]]:
+def _equal_units(table: ValueTable, per_unit: Float[np.ndarray, "unit total"]) -> list[str]:
     """Units whose losses are those of an earlier unit in the same order; few different losses are no evidence."""
     mixed = (per_unit * np.array([1.0, 0.754877666, 0.569840291, 0.430159709])).sum(axis=1)
     units = np.argsort(mixed)
@@ -314,7 +305,14 @@ def _equal_units(table: ValueTable, per_unit: Float[np.ndarray, "unit total"]) -
         earlier = first.setdefault(np.ascontiguousarray(part).tobytes(), name)
         if earlier != name and _conclusive(part):
             pairs.append((earlier, name))
-    return pairs
+    if not pairs:
+        return []
+    (one, other), more = pairs[0], len(pairs) - 1
+    return [
+        f"Units {one!r} and {other!r} hold exactly the same losses in the same order"
+        f"{f', and so do {more} more pairs' if more else ''}: check whether units were duplicated under other "
+        "names, which makes intervals too narrow."
+    ]
 
 
 def _conclusive(losses: Float[np.ndarray, "input mode"]) -> bool:
@@ -323,9 +321,9 @@ def _conclusive(losses: Float[np.ndarray, "input mode"]) -> bool:
     return len(different) >= COPIES or int(np.count_nonzero(_many_digits(different[:, 0]))) >= PAIRS_OF_UNIT
 
 
-def _equal_inputs(table: ValueTable) -> Iterator[str]:
+def _equal_inputs(table: ValueTable) -> list[str]:
     """Inputs that have exactly the losses of another, to more digits than round numbers have."""
-    rows = _rows_by_value(table.losses[:, 0])
+    rows = _rows_by_value(table.losses[:, 0]) if len(table) > 2 * LOOKED_AT else np.arange(len(table))
     cheap, full = table.losses[rows, 0], table.losses[rows, -1]
     before = np.maximum(rows - 1, 0)
     # Of a vehicle that stands still, frame after frame has the same losses: a run of rows counts once.
@@ -337,19 +335,19 @@ def _equal_inputs(table: ValueTable) -> Iterator[str]:
     own = _many_digits(cheap) & ~(run & (rows > 0))
     rows, cheap, full = rows[own], cheap[own], full[own]
     if len(rows) < 2 * COPIES:
-        return
+        return []
     ascending = np.lexsort((rows, full, cheap))
     rows, cheap, full = rows[ascending], cheap[ascending], full[ascending]
     same = (cheap[1:] == cheap[:-1]) & (full[1:] == full[:-1])
     repeats = np.flatnonzero(same & ~np.concatenate([[False], same[:-1]]))
     pairs = len(rows) - np.count_nonzero(same)
     if len(repeats) < max(COPIES, COPIED_SHARE * pairs) or pairs < len(rows) / 4:
-        return
+        return []
     one, other = (str(table.input[row]) for row in (rows[repeats[0]], rows[repeats[0] + 1]))
-    yield (
+    return [
         f"{len(repeats):,} of {pairs:,} different pairs of losses stand at several inputs to the last digit, such as "
         f"{one!r} and {other!r}: check whether inputs were duplicated under other ids."
-    )
+    ]
 
 
 def _many_digits(numbers: Float[np.ndarray, "row"]) -> Bool[np.ndarray, "row"]:
@@ -361,10 +359,8 @@ def _many_digits(numbers: Float[np.ndarray, "row"]) -> Bool[np.ndarray, "row"]:
 
 
 def _rows_by_value(column: Float[np.ndarray, "input"]) -> Int[np.ndarray, "row"]:
-    """All rows, or of many those whose value falls into a part of all values: equal values fall together."""
-    bits = max(0, math.ceil(math.log2(max(1, len(column)) / (2 * LOOKED_AT))))
-    if not bits:
-        return np.arange(len(column))
+    """Of many rows those whose value falls into a part of all values: equal values fall together."""
+    bits = math.ceil(math.log2(len(column) / (2 * LOOKED_AT)))
     rows, factor, shift = [], np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - bits)
     for begin in range(0, len(column), 1 << 16):  # a piece stays in the processor's cache
         numbers = np.ascontiguousarray(column[begin : begin + (1 << 16)], dtype=np.float64)
@@ -372,24 +368,20 @@ def _rows_by_value(column: Float[np.ndarray, "input"]) -> Int[np.ndarray, "row"]
     return np.concatenate(rows)[: 4 * LOOKED_AT]
 
 
-def _fit_overlap(subject: Subject) -> Iterator[str]:
-    """Allocators that are judged on units that they were fitted on."""
-    for item in subject.scores:
-        if item.fitted:
-            some = ", ".join(item.fitted[:3]) + (", ..." if len(item.fitted) > 3 else "")
-            yield (
-                f"{item.name} was fitted on {len(item.fitted)} of the judged units ({some}): its gain there is no "
-                "evidence for other units; judge it on units that it was not fitted on."
-            )
+def _fit_overlap(item: Ranked) -> str:
+    """The note on an allocator that is judged on units that it was fitted on."""
+    some = ", ".join(item.fitted[:3]) + (", ..." if len(item.fitted) > 3 else "")
+    return (
+        f"{item.name} was fitted on {len(item.fitted)} of the judged units ({some}): its gain there is no "
+        "evidence for other units; judge it on units that it was not fitted on."
+    )
 
 
-def _costs_off(subject: Subject) -> Iterator[str]:
+def _costs_off(subject: Subject, costs: Costs) -> Iterator[str]:
     """Costs that are probably in another unit than the file states, a thousand times off."""
-    if subject.costs is None:
-        return
-    modes = {name: entry for name, entry in subject.costs.modes.items() if name in subject.modes}
+    modes = {name: entry for name, entry in costs.modes.items() if name in subject.modes}
     names = {item.name for item in subject.scores}
-    allocators = {name: entry for name, entry in subject.costs.allocators.items() if name in names}
+    allocators = {name: entry for name, entry in costs.allocators.items() if name in names}
     full = modes.get(subject.modes[-1], {})
     doubts = [f"mode {name!r} takes {entry['ms']:g} ms, as if in seconds" for name, entry in modes.items()
               if 0 < entry.get("ms", 0) < FASTEST_MODE_MS]  # fmt: skip
@@ -407,14 +399,11 @@ def _costs_off(subject: Subject) -> Iterator[str]:
         if ms > 0 and mj > 0 and not WATTS[0] <= mj / ms <= WATTS[1]:
             doubts.append(f"{name!r} takes {mj:g} mJ in {ms:g} ms, which is {mj / ms:.3g} W")
     for doubt in doubts:
-        yield f"{subject.costs.source}: {doubt}: check that ms are milliseconds and mj millijoules per input."
+        yield f"{costs.source}: {doubt}: check that ms are milliseconds and mj millijoules per input."
 
 
-def _time_off(subject: Subject) -> Iterator[str]:
+def _time_off(timed: Timed) -> Iterator[str]:
     """Inputs of a unit at the same time, gaps, and units whose times are probably in different units."""
-    timed = subject.timed
-    if timed is None:
-        return
     rows = np.lexsort((timed.order, timed.unit))
     unit, order = timed.unit[rows], timed.order[rows]
     inner = np.flatnonzero(unit[1:] == unit[:-1])
@@ -456,22 +445,9 @@ def _uneven(
         )
 
 
-def _without_score(subject: Subject) -> Iterator[str]:
-    """Allocators of which some inputs are ranked last because they have no score."""
-    for item in subject.scores:
-        if item.missing:
-            yield (
-                f"{item.name} has no score for {100 * item.missing:.3g} % of the judged inputs, which are ranked last "
-                "(--missing worst): check that these were meant to be left out."
-            )
-
-
-CHECKS: tuple[Callable[[Subject], Iterator[str]], ...] = (
-    _leaked_answers,
-    _duplicates,
-    _fit_overlap,
-    _costs_off,
-    _time_off,
-    _without_score,
-)
-"""Checks for honest mistakes, in the order in which their notes are shown."""
+def _without_score(item: Ranked) -> str:
+    """The note on an allocator of which some inputs are ranked last because they have no score."""
+    return (
+        f"{item.name} has no score for {100 * item.missing:.3g} % of the judged inputs, which are ranked last "
+        "(--missing worst): check that these were meant to be left out."
+    )

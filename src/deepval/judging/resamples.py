@@ -6,14 +6,13 @@ the oracle are computed in each resample, so that every comparison is made withi
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.judging.allowances import Allowance
 from deepval.judging.draws import (
     LEVEL,
     ROUNDING,
@@ -104,6 +103,8 @@ class Versus:
         dropped: Draws that the share leaves out for want of a positive all-cheap loss.
         second_share: The second opinion's interval of the share.
         second_loss: The second opinion's interval of the loss.
+        verdict: That of the share where it has an interval, else that of the loss; None where neither has one.
+        second_verdict: The verdict of the second opinion.
     """
 
     spread: float
@@ -112,16 +113,8 @@ class Versus:
     dropped: int
     second_share: Interval
     second_loss: Interval
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """That of the share where it has an interval, else that of the loss; None where neither has one."""
-        return self.share.verdict or self.loss.verdict
-
-    @property
-    def second_verdict(self) -> Verdict | None:
-        """The verdict of the second opinion."""
-        return self.second_share.verdict or self.second_loss.verdict
+    verdict: Verdict | None
+    second_verdict: Verdict | None
 
     def fields(self, difference: Difference) -> dict[str, Any]:
         """The fields of a row or stream that compare it with random; `difference` has the points."""
@@ -147,6 +140,10 @@ class Totals:
         full_gain: Gain of escalating everything in each.
         full_benefit: Its positive part.
         effective_units: 1 / sum of squared shares of the possible gain by unit; NaN where there is none.
+        drawn: The positions of the draws among the resamples.
+        left_out: The positions of the resamples with a unit left out.
+        resampled: Whether there are draws, and more than one unit to draw from.
+        size: Sum of all absolute decision values in each resample.
     """
 
     unit_ids: tuple[str, ...]
@@ -156,20 +153,17 @@ class Totals:
     full_benefit: Float[np.ndarray, "resample"]
     effective_units: float
 
-    @property
-    def drawn(self) -> slice:
-        """The positions of the draws among the resamples."""
-        return slice(1, 1 + len(self.draws))
+    drawn: slice = field(init=False)
+    left_out: slice = field(init=False)
+    resampled: bool = field(init=False)
+    size: Float[np.ndarray, "resample"] = field(init=False)
 
-    @property
-    def size(self) -> Float[np.ndarray, "resample"]:
-        """Sum of all absolute decision values in each resample."""
-        return 2 * self.full_benefit - self.full_gain
-
-    @property
-    def resampled(self) -> bool:
-        """Whether there are draws, and more than one unit to draw from."""
-        return len(self.draws) > 0 and len(self.unit_ids) > 1
+    def __post_init__(self) -> None:
+        draws = len(self.draws)
+        object.__setattr__(self, "drawn", slice(1, 1 + draws))
+        object.__setattr__(self, "left_out", slice(1 + draws, len(self.cheap_loss)))
+        object.__setattr__(self, "resampled", draws > 0 and len(self.unit_ids) > 1)
+        object.__setattr__(self, "size", 2 * self.full_benefit - self.full_gain)
 
     def same(
         self, one: Float[np.ndarray, "*row resample"], other: Float[np.ndarray, "*row resample"]
@@ -220,7 +214,12 @@ class Totals:
             ]
             columns.append((spreads, own, second))
         (spreads, of_share, second), (_, of_loss, second_of_loss) = columns
-        return list(map(Versus, spreads, of_share, of_loss, dropped.tolist(), second, second_of_loss))
+        verdicts, second_verdicts = (
+            [share.verdict or loss.verdict for share, loss in zip(shares, losses, strict=True)]
+            for shares, losses in ((of_share, of_loss), (second, second_of_loss))
+        )
+        intervals = of_share, of_loss, dropped.tolist(), second, second_of_loss
+        return list(map(Versus, spreads, *intervals, verdicts, second_verdicts))
 
     def verdicts(self, differences: Difference) -> Sequence[Verdict | None]:
         """The verdicts of several differences, one per row, without the cost of all intervals."""
@@ -309,15 +308,6 @@ class Resampling(Totals, ABC):
         drawn = self.draws
         return make_draws(len(self.unit_ids) - 1, "exact" if drawn.method == "exact" else len(drawn), drawn.seed or 0)
 
-    @property
-    def left_out(self) -> slice:
-        """The positions of the resamples with a unit left out."""
-        return slice(1 + len(self.draws), len(self.counts))
-
-    def allowed(self, allowance: Allowance) -> Allowance:
-        """The allowance on the inputs that are resampled."""
-        return allowance
-
     @abstractmethod
     def ranking(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
@@ -369,10 +359,6 @@ class Resamples(Resampling):
         counts, ids = resample_counts(draws, units, leave_out_up_to=leave_out_up_to), tuple(map(str, table.unit_ids))
         totals = resample_totals(ids, np.column_stack(per_unit), draws, counts)
         return cls(**totals, modes=table.modes, watch=watch, table=table, benefits=benefits)
-
-    def allowed(self, allowance: Allowance) -> Allowance:
-        """The allowance on these inputs: where each has costs of its own, the means are theirs."""
-        return allowance.on(self.table)
 
     def ranking(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""

@@ -101,7 +101,7 @@ def judge(
         ranked: Samples of every allocator, if they are computed already.
         brief: Whether rows of allocators have point figures only (`Gained`), for pooling many of them.
     """
-    allowances = [resamples.allowed(allowed) for allowed in allowances]
+    allowances = [a.on(in_memory(resamples).table) if a.per_input else a for a in allowances]
     oracle, chance = selections.best(resamples, allowances), selections.at_random(resamples, allowances)
     ladders = [(None, None)] * len(allowances)
     if len(resamples.modes) > 2:
@@ -116,10 +116,17 @@ def judge(
         item.name: selections.ties_decide(resamples, item, allowances) if item.name in ranks else unknown
         for item in scores
     }
+    shared = {
+        "slice": label,
+        "inputs": int(resamples.inputs[0]),
+        "units": len(resamples.unit_ids),
+        "cheap_loss": float(resamples.cheap_loss[0]),
+        "draws": len(resamples.draws),
+    }
     judged = []
     for index, allowed in enumerate(allowances):
-        bench = _Bench(resamples, allowed, label=label)
-        slots = selections.slots(allowed, int(resamples.inputs[0]))
+        bench = _Bench(resamples, allowed, vars(allowed.key) | shared)
+        slots = None if allowed.per_input else int(allowed.slots(int(resamples.inputs[0])))
         best, mixed = ladders[index]
         full_only = _Yardstick("oracle", "random", oracle[index].gain, chance[index].gain)
         of_ladder = _Yardstick("oracle-ladder", "random-ladder", best.gain, mixed.gain) if best and mixed else full_only
@@ -173,11 +180,11 @@ class _Points(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Bench:
-    """Turns samples under one budget into rows, all at once."""
+    """Turns samples under one budget into rows, all at once; `shared` are the fields that are equal in all rows."""
 
     resamples: Resampling
     allowed: Allowance
-    label: str | None
+    shared: Mapping[str, Any]
 
     def all_full(self, by: _Yardstick) -> _Draft:
         """Uniform full fidelity: infeasible under a small measured budget, beyond any selection budget."""
@@ -202,7 +209,8 @@ class _Bench:
             limit = self.allowed.budget.alpha * self.allowed.full
             reason = Reason.TOO_DEAR.text(cost=cost, convention=self.allowed.convention, limit=limit)
             return _Draft(scores.name, None, by, {"cost": cost, "verdict": "infeasible"}, [reason])
-        slots = None if scores.modes else selections.slots(self.allowed, int(self.resamples.inputs[0]), cost)
+        counted = not scores.modes and not self.allowed.per_input
+        slots = int(self.allowed.slots(int(self.resamples.inputs[0]), cost)) if counted else None
         fields = {"cost": None if self.allowed.costs is None else cost, "slots": slots, "ties": ties}
         return _Draft(scores.name, sample, by, fields)
 
@@ -225,21 +233,8 @@ class _Bench:
         nothing = np.full(len(self.resamples.counts), np.nan)
         return Difference(nothing, nothing)
 
-    @cached_property
-    def _start(self) -> dict[str, Any]:
-        """Fields that are equal in all rows."""
-        re = self.resamples
-        return {
-            **self.allowed.key.fields,
-            "slice": self.label,
-            "inputs": int(re.inputs[0]),
-            "units": len(re.unit_ids),
-            "cheap_loss": float(re.cheap_loss[0]),
-            "draws": len(re.draws),
-        }
-
     def _row(self, entry: _Draft, values: Mapping[str, Any]) -> Row:
-        fields = {**self._start, "oracle": entry.by.oracle, "chance": entry.by.chance, **values, **entry.fields}
+        fields = {**self.shared, "oracle": entry.by.oracle, "chance": entry.by.chance, **values, **entry.fields}
         words = in_words(fields.get("verdict"), effective_units=self.resamples.effective_units)
         fields.setdefault("verdict_words", words)
         return Row(entry.name, **fields)
@@ -272,15 +267,16 @@ class _Bench:
             "versus_random_loss": difference.loss[:, 0],
         }
         points = zip(*(column.tolist() for column in columns.values()), strict=True)
-        reasons: dict[Reason | str, Any] = {
-            no_prize(self.allowed, int(re.inputs[0]), float(re.full_benefit[0])): ~worth,
+        without_prize = None if worth.all() else no_prize(self.allowed, int(re.inputs[0]), float(re.full_benefit[0]))
+        undefined = re.undefined()
+        without_draw: dict[Reason, Any] = {
             Reason.NO_PRIZED_DRAW: worth & ~selected.any(axis=1) & resampled,
             Reason.NO_SHARE_DRAWN: no_share,
         }
         fields = []
         for i, ((entry, sample), point) in enumerate(zip(entries, points, strict=True)):
-            of_row = [reason for reason, rows in reasons.items() if rows[i]]
-            of_row[int(not worth[i]) : int(not worth[i])] = re.undefined()
+            no_draw = (reason for reason, rows in without_draw.items() if rows[i])
+            reasons = (None if worth[i] else without_prize, *undefined, *no_draw, *entry.reasons)
             fields.append(
                 {
                     **dict(zip(columns, map(known, point), strict=True)),
@@ -288,7 +284,7 @@ class _Bench:
                     "benefit": float(sample.benefit[0]),
                     "harm": max(0.0, float(sample.benefit[0] - sample.gain[0])),
                     "versus_random_unit": re.unit_shown,
-                    "reason": joined([*of_row, *entry.reasons]),
+                    "reason": joined(reasons),
                 }
             )
         return _Points(fields, difference, ndg, worth, selected)

@@ -68,11 +68,6 @@ def at_random(resamples: Resampling, allowances: Sequence[Allowance]) -> list[Sa
     return _by_budget(resamples, allowances, [0.0] * len(allowances), resamples.at_random, paid)
 
 
-def slots(allowed: Allowance, inputs: int, cost: float = 0.0) -> int | None:
-    """Number of inputs that may be escalated; None where each has its own cost."""
-    return None if allowed.per_input else int(allowed.slots(inputs, cost))
-
-
 def ties_decide(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> list[float | None]:
     """Under each budget the share of a selection, or of its cost, that tie-breaks decide.
 

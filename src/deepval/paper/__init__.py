@@ -1,1 +1,1 @@
-"""The paper as a client of the library: its analyses, the runner, and a report that compares a run with its figures."""
+"""The paper as a client of the library: its analyses, the runner, and a report that compares a run with the paper."""

@@ -40,7 +40,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 """Every analysis, by part of the report and in its order."""
 ANALYSES = tuple(name for names in GROUPS.values() for name in names)
 REPORT_ONLY = ("overview", "pooled", "charged")
-"""Analyses of a report that are no commands; one module declares them."""
+"""Analyses that appear in a report and are not commands; one module declares them."""
 
 CELLS = {"cells": "cells"}
 LOCATED = {"cells": "cells", "located": "located"}
@@ -61,8 +61,8 @@ class Option:
 
     Attributes:
         help: One phrase.
-        flags: Its names on the command line; `--name` where empty.
-        limits: Least and greatest number.
+        flags: Its names on the command line; if empty, the name is `--name`.
+        limits: Smallest and largest value allowed.
         read: Checks or converts the value from the command line.
     """
 
@@ -96,15 +96,17 @@ class Part:
     Attributes:
         meaning: What it is.
         make: Makes it from a cell.
-        groups: Option groups that a command needs for it: draws, charges (measured budgets), data (to read it again).
-        options: Single options that a command needs for it, by choice.
-        saved: Help of the cells' argument where results saved in files may stand for cells.
-        verb: What a command does meanwhile, for its progress bar.
-        turn: In which turn a reproduction makes it: 1 and 2 need fits of their own, to fewer units or other labels.
-        ready: Whether there is nothing to make.
+        groups: Option groups that a command needs for it: draws, charges (measured budgets), data (to read the data
+        set).
+        options: Single options that a command needs for it, by the field of `Choices` that they set.
+        saved: Help text of the argument that names cells, if saved results are accepted instead of cells.
+        verb: Label of the progress bar while a command makes it.
+        turn: In which turn a reproduction makes it. Parts of turns 1 and 2 need separate fits, on fewer units or other
+        labels.
+        ready: Whether it needs no computation.
         has_costs: Whether it depends on costs.
         reproduced_as: The part that a reproduction supplies instead.
-        joined: Makes one value of the parts of all cells.
+        joined: Combines the parts of all cells into one value.
     """
 
     meaning: str
@@ -120,7 +122,7 @@ class Part:
     joined: Callable[[Mapping[str, Any]], Any] | None = None
 
     def argument(self, name: str, cells: Sequence[Any], *, watch: Watch = unwatched) -> Any:
-        """The part of every cell by label, where it makes sense."""
+        """The part of each cell by label; cells that it does not apply to are left out."""
         every = watch(cells, self.verb) if self.verb else cells
         parts = {at.label: part for at in every if (part := at.part(name, watch=watch)) is not None}
         return parts if self.joined is None else self.joined(parts)
@@ -133,34 +135,34 @@ class Analysis:
     Attributes:
         name: Its name on the command line.
         shows: What it shows, in one line of at most 52 characters.
-        details: The same in a sentence or two.
+        details: What it shows, in a sentence or two.
         paper: What the paper calls it.
         example: Arguments of an example command.
         rows: Computes the rows from the parts in `takes` and the settings in its signature.
         kind: The row class, or several.
         see: Page and section of the docs with its definitions.
         table: The table of the rows.
-        tables: The tables of the rows, where there are several; may have settings of `rows` among its arguments.
+        tables: The tables of the rows, if there are several; its arguments may include settings of `rows`.
         chart: The rows as a chart.
         figure: Draws the rows for a file (`--figure`).
         over_cells: Summarises the rows over cells.
         over_cells_table: The table of the summary.
         summary_is_record: Whether the summary rows are stored with the rows, because findings read them.
         takes: For each argument of `rows` that is a part of the cells, the name of the part (`parts.PARTS`).
-        by: Cells that one call takes together in a report: single cells, cells that share data set, modes and geometry
+        by: Which cells one call takes in a report: single cells, cells that share data set, modes and geometry
             ("view"), cells that share data set and modes ("pair"), or all cells of a data set.
         whole: Whether `rows` returns one record with several tables instead of rows.
         records: Selects the rows that a report stores.
-        judges: Whether it judges allocators on test units by itself, to be counted in the ledgers of the cells.
-        long: Whether workers should start with it.
-        least: Least number of cells.
+        judges: Whether it judges allocators on test units by itself, which the ledgers of the cells then count.
+        long: Whether it takes long, so that workers start with it.
+        least: Smallest number of cells that it needs.
         needs_data: Whether it needs the data that the cells were built from.
-        among: Which cells it applies to, and the sentence for a report without any.
+        among: Which cells it applies to, and what a report says if there are none.
         names: Whether cells are labelled by folder name or by path.
         recipes: Recipes that the command fits.
         labels: Labels that the command fits them on.
         budgets: Kinds of budgets that the command judges by default.
-        empty: Message where there are no rows.
+        empty: Message if there are no rows.
     """
 
     name: str
@@ -209,7 +211,7 @@ class Analysis:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Defaults of the arguments that are no parts."""
+        """Defaults of the arguments that are not parts."""
         return {
             name: parameter.default
             for name, parameter in self.parameters.items()

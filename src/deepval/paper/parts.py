@@ -1,4 +1,4 @@
-"""A cell -> the parts of it that analyses take: scores, results free and charged, costs; one table for all runs.
+"""A cell -> its parts that analyses take: scores, costs, results with allocators free and charged (`PARTS`).
 
 `deepval analyse` makes parts from the scores in the folder of a cell and from its options. `deepval reproduce` makes
 them from all allocators, fitted here, and stores them: a stored part depends on the files of the cell, on its own
@@ -35,20 +35,20 @@ from deepval.tables.scores import Scores, align
 
 BOARD = "jetson-agx-xavier"
 BOARD_MODES = ("yolov8s-320", "yolov8s-640")
-"""Modes whose costs the cheap and the full mode of a cell without costs have: public detectors have no costs."""
+"""Modes whose costs stand for those of the cheap and the full mode if a cell has no costs, as with public detectors."""
 RELABELLED: dict[str, tuple[Label, ...]] = {
     "gate-ridge": (VALUE, *GAINS),
     "gate-gbm": (VALUE, *GAINS),
     "router-gbm-value": (VALUE, RANK, SIGNED_CDF, *PUBLISHED),
     "router-gbm-binary": (VALUE, *PUBLISHED),
 }
-"""Recipes that a reproduction fits on other labels; networks take ten times as long and are left to the commands."""
+"""Recipes that a reproduction fits on other labels. Networks take ten times as long: only the commands fit them."""
 Role = Literal["fit", "train"]
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What parts are made with: the options of a command. The defaults are those of a reproduction.
+    """The settings with which parts are made: the options of a command. The defaults are those of a reproduction.
 
     Attributes:
         command: Name of the command, for ledgers; None for a reproduction.
@@ -57,12 +57,12 @@ class Choices:
         rails: Energy convention.
         draws: Number of draws.
         seed: Seed of the draws, and of control scores.
-        allocators: Signals and recipes by name; None for all that make sense on a cell and have a cost.
+        allocators: Signals and recipes by name; None for all that apply to a cell and have a cost.
         ranked: Recipes that a command fits to rank them among the signals.
         labels: Labels to fit each recipe on.
         controls: Number of random scores to judge beside the allocators.
         stored_scores: Whether a command includes the scores in the folders of cells.
-        diagnosed: Whether diagnostics are judged.
+        with_diagnostics: Whether diagnostics are judged.
     """
 
     command: str | None = None
@@ -76,7 +76,7 @@ class Choices:
     labels: Mapping[str, Sequence[Label]] = field(default_factory=lambda: RELABELLED)
     controls: int = 0
     stored_scores: bool = False
-    diagnosed: bool = True
+    with_diagnostics: bool = True
 
     @property
     def conventions(self) -> tuple[Convention, ...]:
@@ -91,19 +91,19 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class CellAtHand:
-    """A cell of a run, and the parts of it.
+class RunCell:
+    """A cell of a run, and its parts.
 
     Attributes:
         label: Name of the cell in tables.
         collection: Name of the cells of its data set and units in a report.
         folder: Folder of the cell.
-        spec: Its specification with the data at hand; None where their folder is unknown.
+        spec: Its specification with the folder of its data; None if that folder is unknown.
         work: Folder in which parts are stored; None stores nothing.
-        costs: Costs that are used instead of the cell's own, or the name of costs that are used where it has none.
-        recipes: Recipes that a reproduction fits; None for all that make sense on the cell.
+        costs: Costs that replace the cell's own, or the name of costs that are used only if the cell has none.
+        recipes: Recipes that a reproduction fits; None for all that apply to the cell.
         seed: Seed of its draws.
-        built: The cell, where it has been read.
+        built: The cell, if it has been read.
         choices: What its parts are made with.
     """
 
@@ -133,24 +133,24 @@ class CellAtHand:
 
     @property
     def reproduces(self) -> bool:
-        """Whether the cell is one of a reproduction, not of a command."""
+        """Whether the cell belongs to a reproduction rather than to a command."""
         return self.choices.command is None
 
     def part(self, name: str, *, watch: Watch = unwatched) -> Any:
-        """One of PARTS, made where it is not stored; None where it makes no sense here."""
+        """One of PARTS, made if it is not stored; None where the part does not apply to this cell."""
         if name not in self._made:
             with self.storing_fits():
                 self._made[name] = PARTS[name].make(self, watch)
         return self._made[name]
 
     def storing_fits(self) -> AbstractContextManager[None]:
-        """While active, every fit on any cell is stored in the work folder, and read where it is stored."""
+        """While active, fits are stored in the work folder, and read from there if already stored."""
         return nullcontext() if self.work is None else storing_fits(self.work)
 
     def scores(
         self, kind: str, settings: Mapping[str, Any], make: Callable[[], dict[str, Scored]]
     ) -> dict[str, Scored]:
-        """Scores, stored where there is a work folder."""
+        """Scores; stored if there is a work folder."""
         return make() if self.work is None else stored_scores(self.cell, self.work, kind, settings, make)
 
     def judgement(
@@ -162,7 +162,7 @@ class CellAtHand:
         settings: Mapping[str, Any],
         **judging: Any,
     ) -> Result:
-        """The judgement of scores on the test units, stored where there is a work folder."""
+        """The judgement of scores on the test units; stored if there is a work folder."""
         command = self.choices.command or f"reproduce {kind}"
         options = {"case": self.cell, "command": command, "draws": self.choices.draws, "seed": self.seed} | judging
 
@@ -174,8 +174,8 @@ class CellAtHand:
         return stored_result(self.cell, self.work, kind, {"alphas": LEVELS, **settings}, make)
 
 
-def costs_of(at: CellAtHand) -> Costs | None:
-    """The costs that the caller names; the cell's own; or those of the board, under the names of the cell's modes."""
+def costs_of(at: RunCell) -> Costs | None:
+    """The costs that the caller names, or the cell's own, or those of the board under the names of the cell's modes."""
     if isinstance(at.costs, Costs):
         return at.costs
     if at.cell.table.costs is not None or at.costs is None:
@@ -186,14 +186,14 @@ def costs_of(at: CellAtHand) -> Costs | None:
     return profile.with_modes(dict(zip((modes[0], modes[-1]), BOARD_MODES, strict=True)))
 
 
-def _needed_costs(at: CellAtHand) -> Costs:
+def _needed_costs(at: RunCell) -> Costs:
     costs = costs_of(at)
     if costs is None:
         raise InputError(f"{at.label}: a measured budget needs costs, and the cell has none: give --costs.")
     return costs
 
 
-def _recipes(at: CellAtHand) -> tuple[str, ...]:
+def _recipes(at: RunCell) -> tuple[str, ...]:
     """The recipes that a reproduction fits on a cell."""
     if at.cell.split.too_few is not None:
         return ()
@@ -201,12 +201,12 @@ def _recipes(at: CellAtHand) -> tuple[str, ...]:
     return available if at.recipes is None else tuple(name for name in available if name in at.recipes)
 
 
-def _recipes_with_latency(at: CellAtHand) -> tuple[str, ...]:
+def _recipes_with_latency(at: RunCell) -> tuple[str, ...]:
     costs = _needed_costs(at).allocators
     return tuple(recipe for recipe in _recipes(at) if "ms" in costs.get(recipe, {}))
 
 
-def _scores(at: CellAtHand, role: Role) -> dict[str, Scored]:
+def _scores(at: RunCell, role: Role) -> dict[str, Scored]:
     if not at.reproduces:
         signals = [name for name in FREE if name in SIGNALS]
         return fitting.scored_by_all(at.cell, at.choices.ranked, signals=signals, units=role, lenient=True)
@@ -215,18 +215,18 @@ def _scores(at: CellAtHand, role: Role) -> dict[str, Scored]:
     return at.scores("scores", settings, lambda: fitting.scored_by_all(at.cell, recipes, units=role))
 
 
-def _diagnostics(at: CellAtHand, _watch: Watch) -> dict[str, Scored]:
-    return at.scores("diagnostics", {}, lambda: fitting.diagnosed(at.cell))
+def _diagnostics(at: RunCell, _watch: Watch) -> dict[str, Scored]:
+    return at.scores("diagnostics", {}, lambda: fitting.diagnostic_scores(at.cell))
 
 
-def _aligned(at: CellAtHand, _watch: Watch) -> list[Scores] | None:
+def _aligned(at: RunCell, _watch: Watch) -> list[Scores] | None:
     if at.reproduces:
         return [item.over(at.cell.table) for item in at.part("scores").values() if len(item.input) == item.inputs]
     case = EvaluationData(at.folder, at.cell.table, at.cell)
     return list(case.scores({}).values()) if at.choices.stored_scores else None
 
 
-def _results(at: CellAtHand, _watch: Watch) -> Result:
+def _results(at: RunCell, _watch: Watch) -> Result:
     if at.reproduces:
         return at.judgement("free", lambda: at.part("scores"), settings={"recipes": _recipes(at)})
     case = case_of(at.cell)
@@ -247,51 +247,51 @@ def _results(at: CellAtHand, _watch: Watch) -> Result:
     )
 
 
-def _diagnosed(at: CellAtHand, _watch: Watch) -> Result | None:
-    if not at.choices.diagnosed:
+def _diagnostic_results(at: RunCell, _watch: Watch) -> Result | None:
+    if not at.choices.with_diagnostics:
         return None
     # A command notes its look at the test units when it judges the scores beside these.
     ledger = {} if at.reproduces else {"command": None}
-    return at.judgement("diagnosed", lambda: at.part("diagnostics"), settings={}, **ledger)
+    return at.judgement("diagnostic_results", lambda: at.part("diagnostics"), settings={}, **ledger)
 
 
-def _knowing(at: CellAtHand, _watch: Watch) -> set[str]:
+def _diagnostic_names(at: RunCell, _watch: Watch) -> set[str]:
     scores = {} if at.reproduces else case_of(at.cell).scores({})
     return {item.name for item in scores.values() if item.kind == "diagnostic"}
 
 
-def _charge(at: CellAtHand, scores: Mapping[str, Any]) -> dict[str, Any]:
-    """The scores with a cost, batched serving as an allocator of its own; a warning names the others."""
+def _charge(at: RunCell, scores: Mapping[str, Any]) -> dict[str, Any]:
+    """The scores that have a cost; a warning names the others. Batched serving counts as a separate allocator."""
     units = at.choices.conventions
     if not units:
         return dict(scores)
     costs = _needed_costs(at)
-    priced = {
+    with_cost = {
         allocator: item
         for allocator, item in fitting.with_batched(scores, costs).items()
         if item.kind == "deployable" and all(unit in costs.allocators.get(allocator, {}) for unit in units)
     }
-    omitted = [allocator for allocator in scores if allocator not in priced]
-    if not priced and not at.reproduces:
+    omitted = [allocator for allocator in scores if allocator not in with_cost]
+    if not with_cost and not at.reproduces:
         raise InputError(
             f"{at.label}: an allocator is charged its {' and '.join(units)}, and the costs have none of "
             f"{', '.join(omitted) or 'any'}: give --costs that do."
         )
     if omitted:
         pronoun = "it" if len(omitted) == 1 else "them"
-        message = f"{at.label}: {', '.join(omitted)} left out, for the costs do not charge {pronoun}."
+        message = f"{at.label}: {', '.join(omitted)} left out, because the costs do not include {pronoun}."
         warnings.warn(InputWarning(message), stacklevel=2)
-    return priced
+    return with_cost
 
 
-def _priced(at: CellAtHand, _watch: Watch) -> dict[str, Any]:
+def _scores_with_cost(at: RunCell, _watch: Watch) -> dict[str, Any]:
     if not at.reproduces:
         return _charge(at, case_of(at.cell).scores({}))
     return {name: item for name, item in _charge(at, at.part("scores")).items() if len(item.input)}
 
 
 def _judge_charged(
-    at: CellAtHand,
+    at: RunCell,
     kind: str,
     scores: Callable[[], Mapping[str, Any]],
     accountings: Iterable[Accounting] = ("cascade",),
@@ -317,14 +317,16 @@ def _judge_charged(
     return at.judgement(kind, every, budgets, settings=settings, case=case_of(at.cell, costs), **judging)
 
 
-def _charged(at: CellAtHand, watch: Watch) -> Result:
+def _charged(at: RunCell, watch: Watch) -> Result:
     settings = {"recipes": _recipes(at), "budgets": "free and charged"} if at.reproduces else {}
-    return _judge_charged(at, "charged", lambda: at.part("priced"), settings=settings, watch=watch)
+    return _judge_charged(at, "charged", lambda: at.part("scores_with_cost"), settings=settings, watch=watch)
 
 
-def _skipping(at: CellAtHand, watch: Watch) -> Result | None:
+def _skipping(at: RunCell, watch: Watch) -> Result | None:
     """The result under both accountings; a reproduction judges only allocators that need no cheap pass."""
-    scores = {name: item for name, item in at.part("priced").items() if not at.reproduces or name in skippers()}
+    scores = {
+        name: item for name, item in at.part("scores_with_cost").items() if not at.reproduces or name in skippers()
+    }
     if not scores:
         return None
     return _judge_charged(
@@ -338,7 +340,7 @@ def _skipping(at: CellAtHand, watch: Watch) -> Result | None:
     )
 
 
-def _causal(at: CellAtHand, watch: Watch) -> Result | None:
+def _causal(at: RunCell, watch: Watch) -> Result | None:
     """The result of allocators fitted on training units, under policies calibrated on validation units."""
     calibration = list(at.cell.split.validation)
     if not at.reproduces:
@@ -350,13 +352,13 @@ def _causal(at: CellAtHand, watch: Watch) -> Result | None:
     return _judge_charged(
         at,
         "causal",
-        lambda: fitting.priced(at.part("train_scores"), costs_of(at)),
+        lambda: fitting.with_costs(at.part("train_scores"), costs_of(at)),
         settings={"recipes": _recipes_with_latency(at)},
         calibration=calibration,
     )
 
 
-def _train_scores(at: CellAtHand, watch: Watch) -> dict[str, Scored]:
+def _train_scores(at: RunCell, watch: Watch) -> dict[str, Scored]:
     """Scores by the chosen signals, and by the chosen recipes with a cost fitted on the training units."""
     names = at.choices.allocators
     recipes = [name for name in fitting.recipes_for(at.cell) if names is None or name in names]
@@ -368,7 +370,7 @@ def _train_scores(at: CellAtHand, watch: Watch) -> dict[str, Scored]:
     return _charge(at, {allocator: item for allocator, item in scored.items() if len(item.input)})
 
 
-def _relabelled(at: CellAtHand, watch: Watch) -> Result | None:
+def _relabelled(at: RunCell, watch: Watch) -> Result | None:
     labels = at.choices.labels
     if not at.reproduces:
         budgets = [Selection(alpha) for alpha in at.choices.alphas]
@@ -420,7 +422,9 @@ CONTROLS = PartOption(
 )
 STORED = PartOption(bool, Option("Include the scores stored with each cell.", ("--scores",)), default=False)
 DIAGNOSTICS = PartOption(
-    bool, Option("Judge the diagnostics of cells too, apart.", ("--diagnostics/--no-diagnostics",)), default=True
+    bool,
+    Option("Judge the diagnostics of cells too, in their own section.", ("--diagnostics/--no-diagnostics",)),
+    default=True,
 )
 
 JUDGED = (
@@ -439,7 +443,7 @@ LABELLED = (
 _CHARGES = ("charges", "draws")
 PARTS: dict[str, Part] = {
     "cells": Part("the cell", lambda at, _: at.cell, ready=True),
-    "located": Part("its specification with the data at hand", lambda at, _: at.spec, ("data",), ready=True),
+    "located": Part("its specification with the folder of its data", lambda at, _: at.spec, ("data",), ready=True),
     "costs": Part(
         "costs of modes and allocators", lambda at, _: costs_of(at), ("charges",), ready=True, has_costs=True
     ),
@@ -455,13 +459,17 @@ PARTS: dict[str, Part] = {
     "diagnostics": Part("scores of all inputs by diagnostics", _diagnostics, verb="diagnostics"),
     "results": Part("the judgement of scores, allocators free", _results, ("draws",), saved=JUDGED, verb="judging"),
     "free": Part("the same in a reproduction; nothing for a command", lambda *_: None, reproduced_as="results"),
-    "diagnosed": Part(
-        "the judgement of diagnostics", _diagnosed, ("draws",), {"diagnosed": DIAGNOSTICS}, verb="diagnostics"
+    "diagnostic_results": Part(
+        "the judgement of diagnostics", _diagnostic_results, ("draws",), {"with_diagnostics": DIAGNOSTICS},
+        verb="diagnostics",
     ),
-    "knowing": Part(
-        "names of diagnostics among the scores", _knowing, ready=True, joined=lambda parts: set().union(*parts.values())
+    "diagnostic_names": Part(
+        "names of diagnostics among the scores", _diagnostic_names, ready=True,
+        joined=lambda parts: set().union(*parts.values()),
     ),
-    "priced": Part("scores whose cost is in the costs", _priced, ("charges",), has_costs=True),
+    "scores_with_cost": Part(
+        "scores of allocators that the costs include", _scores_with_cost, ("charges",), has_costs=True
+    ),
     "charged": Part(
         "the judgement of scores, allocators free and charged",
         _charged, _CHARGES, saved=JUDGED, verb="judging", has_costs=True,
@@ -484,4 +492,4 @@ PARTS: dict[str, Part] = {
         saved=LABELLED, turn=2,
     ),
 }  # fmt: skip
-"""The parts that analyses may take of a cell, by name."""
+"""The parts of a cell that analyses may take, by name."""

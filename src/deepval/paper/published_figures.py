@@ -1,8 +1,8 @@
 """Rows of a run and the paper's figures -> what agrees, in words: same sign, inside the interval or range, same order.
 
-A cell here is the same as one of the paper's where data set, modes, geometry and system are, and a part of it where it
-has fewer inputs; it is like it where all but the modes are. The paper's own detections are not public, so that most
-cells are like, not the same.
+A cell here is the `same` as one of the paper's if data set, modes, geometry and system are the same, and a `part` of it
+if it then has fewer inputs. It is `like` one of the paper's if everything but the modes is the same. The paper's own
+detections are not public, so most cells are like, not the same.
 """
 
 import csv
@@ -21,7 +21,7 @@ from deepval.paper.run import Run
 FILE = Path(__file__).with_name("published.csv")
 SOURCE = "The Decision Value of Perception Compute"
 INPUTS = {"kitti": 8008, "nuscenes": 3376, "nuplan": 1440}
-"""Inputs of a whole data set of the paper's; the learned planner judges fewer of nuScenes."""
+"""Number of inputs of each whole data set in the paper; on nuScenes, the learned planner judges fewer."""
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,23 @@ class Figure:
     """One figure of the paper.
 
     Attributes:
-        table: Its table, or the paragraph that has it.
-        row: Its row there.
+        table: The paper's table or paragraph that contains it.
+        row: Its row in the table.
         column: Its column.
-        dataset: Data set of its cell; empty where it is over many cells.
+        dataset: Data set of its cell; empty for a figure over many cells.
         pair: Modes of the cell, cheap -> full.
         geometry: Geometry of the cell.
-        system: Downstream system of the cell; two joined by + where it is of two consumers.
-        analysis: The analysis that makes the like of it here.
+        system: Downstream system of the cell; two systems joined by + for a figure about two consumers.
+        analysis: The analysis that computes the corresponding figure here.
         field: The field of its rows: a name, or the ratio of two as a/b.
         where: What must hold in a row: name=value pairs joined by ;, with != for other than, @name for another field.
-        over: How many rows become one: empty where one is meant; span for those of a cell, from least to largest;
+        over: How rows become one figure: empty for a single row; span for the rows of a cell, from least to largest;
             median, share, or pooled (a row that is pooled already) over all cells.
-        value: The figure; None where only a range is published.
+        value: The figure; None if only a range is published.
         lo: Lower end of its interval or range.
         hi: Upper end.
-        neutral: What divides its two signs, such as 0; None where it has none.
-        verdict: Its verdict against random; empty where it has none.
+        neutral: The value that divides its two signs, such as 0; None if there is none.
+        verdict: Its verdict against random; empty if it has none.
     """
 
     table: str
@@ -67,12 +67,12 @@ class Figure:
 
     @property
     def kind(self) -> tuple[str, str, str]:
-        """What a cell must share to be like its own: data set, geometry and system."""
+        """What a cell here must share with the figure's cell to be like it: data set, geometry and system."""
         return self.dataset, self.geometry, self.system
 
     @property
     def quantity_key(self) -> tuple[str, str, str]:
-        """The analysis, the field and the rows that it is a figure of, for any cell."""
+        """The analysis, the field and the condition on rows that define the figure, for any cell."""
         return self.analysis, self.field, self.where
 
 
@@ -90,7 +90,7 @@ def published() -> tuple[Figure, ...]:
 
 @dataclass(frozen=True)
 class Place:
-    """What a cell here is, beside the paper's."""
+    """The properties of a cell here that are compared with the paper's cells."""
 
     dataset: str
     pair: str
@@ -100,32 +100,32 @@ class Place:
 
     @property
     def whole(self) -> bool:
-        """Whether it has all inputs of the paper's data set."""
+        """Whether the cell has all inputs of the paper's data set."""
         return self.inputs >= INPUTS.get(self.dataset, 0) or self.system.startswith("planner")
 
 
 @dataclass(frozen=True)
 class Beside:
-    """One figure of this run beside the paper's.
+    """One figure of this run beside the paper's figure.
 
     Attributes:
         table: The paper's table or paragraph.
-        quantity: Its column.
+        quantity: The column of that table.
         analysis: The analysis.
-        cell: The cell here, or what the figure is over.
+        cell: The cell here; for a figure over many cells, a description of them.
         kinship: same, part, like, or over many cells.
         here: The figure here.
         here_lo: Lower end of its interval.
         here_hi: Upper end.
         paper_lo: The paper's figure, or the least over its pairs of modes.
-        paper_hi: The same, or the largest.
-        figures: How many of the paper's figures these are.
-        same_sign: Whether both lie on the same side of what divides signs; None where nothing does, or the paper's own
-            lie on both.
-        inside: Whether the interval here holds the paper's figure, or the paper's interval or range the figure here;
-            None where there is neither.
-        same_verdict: Whether the verdict against random is the same; None where there is none.
-        words: All of it in words.
+        paper_hi: The paper's figure, or the largest over its pairs of modes.
+        figures: Number of the paper's figures in this range.
+        same_sign: Whether both figures lie on the same side of `neutral`; None if there is no neutral value, or if the
+            paper's figures lie on both sides of it.
+        inside: Whether the interval here contains the paper's figure, or the paper's interval or range contains the
+            figure here; None if there is neither.
+        same_verdict: Whether the verdict against random is the same; None if there is no verdict.
+        words: The comparison in words.
     """
 
     table: str
@@ -147,16 +147,16 @@ class Beside:
 
 @dataclass(frozen=True)
 class Order:
-    """How often pairs of figures are in the same order here as in the paper, whose own must agree.
+    """How often pairs of figures have the same order here as in the paper; only pairs on which the paper itself agrees.
 
     Attributes:
         table: The paper's table.
         quantity: What is ordered.
         among: What the pairs are of: cells of one pair of modes, or rows of one cell.
-        of: Those.
-        pairs: How many pairs both order strictly.
-        same: How many of them in the same order.
-        words: The same in words.
+        of: The pair of modes, or the cell.
+        pairs: Number of pairs that have a strict order both here and in the paper.
+        same: Number of these pairs with the same order in both.
+        words: Both numbers in words.
     """
 
     table: str
@@ -170,7 +170,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Everything that was laid beside the paper's figures, and how many of those have no like here, by table."""
+    """All comparisons with the paper's figures; and, by table, the number of figures without a counterpart here."""
 
     figures: tuple[Beside, ...]
     orders: tuple[Order, ...]
@@ -179,7 +179,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class _Here:
-    """A figure of this run that the paper has the like of."""
+    """A figure of this run with a counterpart in the paper."""
 
     cell: str
     place: Place
@@ -250,7 +250,7 @@ def _rows_of(
 
 
 def _place(row: Mapping[str, Any], cells: Sequence[Place]) -> Place | None:
-    """The cell of a row, from the columns of the row or from its cells; two consumers are joined."""
+    """The cell that a row is about, from the columns of the row or from its cells; two consumers are joined."""
     if row.get("geometry") and row.get("system") and row.get("cheap"):
         of = cells[0] if cells else Place("", "", "", "")
         pair = f"{row['cheap']} -> {row['full']}"
@@ -346,7 +346,7 @@ def _same_sign(here: float, low: float, high: float, neutral: float | None) -> b
 
 
 def _inside(here: _Here, figure: Figure, low: float, high: float, number: int) -> tuple[bool | None, str]:
-    """Whether one interval holds the other's figure, and in words."""
+    """Whether one side's interval contains the other side's figure, and the same in words."""
     if number > 1 or figure.value is None:
         what = f"the range of the paper's {number} pairs" if number > 1 else "the paper's range"
         if low <= here.value <= high:
@@ -392,7 +392,10 @@ def _orders(
 def _same_order(
     groups: Mapping[tuple[Any, ...], list[Figure]], one: tuple[Any, ...], other: tuple[Any, ...]
 ) -> bool | None:
-    """Whether two figures are in the paper's order, which all its pairs of modes with both must share; else None."""
+    """Whether two figures have the same order here as in the paper.
+
+    None where they are equal here, or where the paper's pairs of modes do not all agree on the order.
+    """
     first, second = ({f.pair: f.value for f in groups[key] if f.value is not None} for key in (one[0], other[0]))
     signs = {first[pair] > second[pair] for pair in first.keys() & second.keys() if first[pair] != second[pair]}
     if len(signs) != 1 or one[1] == other[1]:

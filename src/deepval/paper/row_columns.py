@@ -1,7 +1,7 @@
 """Row classes that describe their own table: every field carries its meaning, its heading and its format.
 
-Tables, the columns listed in docs/analyses.md and the checks of both are made from these declarations. Analyses share
-the columns that describe a cell and its harm, and the functions that fill them.
+Tables and the list of columns in docs/analyses.md are made, and checked, from these declarations. Analyses share the
+columns that describe a cell and its harm, and the functions that fill them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,14 +54,14 @@ def column(
     of_row: Form | None = None,
     default: Any = MISSING,
 ) -> Any:
-    """Declare a field: its meaning, and where the table shows it, its heading and format.
+    """Declare a field: its meaning and, if the table shows it, its heading and format.
 
     Args:
         meaning: One phrase for the docs.
         heading: Heading in the table; a field without one appears in CSV and JSON only.
         form: Text of the value, or a cell with a mark.
         of_row: Text of the whole row, instead of `form`.
-        default: Value of the field where a row is made without it.
+        default: Value of the field if a row is made without it.
     """
     declared = Column(meaning, heading, of_row or form, of_row is not None)
     return field(default=default, metadata={"column": declared})
@@ -79,7 +79,7 @@ def low(
 
 
 def high(*, default: Any = MISSING) -> Any:
-    """Declare the upper end of the interval whose lower end stands before it."""
+    """Declare the upper end of the interval whose lower end is the field before it."""
     return column("Upper end of the interval", default=default)
 
 
@@ -113,9 +113,10 @@ def declared_table(
         rows: Rows of it.
         title: Title of the table.
         notes: Sentences below it.
-        order: Fields to show, in this order; all with a heading where None.
-        group: Fields that make a section: consecutive rows with the same texts form one, and the first row shows them.
-        split: Key of a section without such fields.
+        order: Fields to show, in this order; None for all fields with a heading.
+        group: Fields that make a section: consecutive rows with the same texts form a section, and only its first row
+            shows these fields.
+        split: Further key of a section, which the table does not show.
         extra: Headings left out first on a narrow terminal.
     """
     declared = columns(kind)
@@ -150,7 +151,7 @@ def count(value: int | None) -> str:
 
 
 def decimals(digits: int) -> Callable[[float | None], str]:
-    """Numbers with so many decimals."""
+    """A format with this number of decimals."""
     return lambda value: number(value, digits)
 
 
@@ -232,7 +233,7 @@ class BudgetColumns(BudgetRecord):
 
 
 Charged = Costs | Mapping[str, Costs]
-"""Figures for all cells, or for each by its name."""
+"""Costs for all cells, or for each cell by name."""
 
 
 class ModeCosts(NamedTuple):
@@ -243,12 +244,12 @@ class ModeCosts(NamedTuple):
 
     @property
     def uniform_from(self) -> float:
-        """The share from which running the full mode alone on every input fits: (C_f - C_c)/C_f."""
+        """The smallest share whose budget allows the full mode alone on every input: (C_f - C_c)/C_f."""
         return (self.full - self.cheap) / self.full
 
 
 def figures(name: str, cell: BuiltCell, costs: Charged | None, what: str) -> Costs:
-    """Costs of modes and allocators: the named ones, or the cell's own; `what` needs them."""
+    """Costs of modes and allocators: the named ones, or the cell's own; `what` names the quantity that needs them."""
     named = costs.get(name) if isinstance(costs, Mapping) else costs
     figures_of_cell = named or cell.table.costs
     if figures_of_cell is None:
@@ -257,7 +258,7 @@ def figures(name: str, cell: BuiltCell, costs: Charged | None, what: str) -> Cos
 
 
 def mode_costs(result: Result, convention: str | None) -> ModeCosts | None:
-    """What the cheap and the full mode of a result cost in a convention; None where nothing is charged."""
+    """Costs of the cheap and the full mode of a result in a convention; None if nothing is charged."""
     figures = result.provenance.costs
     if figures is None or convention is None:
         return None
@@ -270,10 +271,10 @@ def mode_costs(result: Result, convention: str | None) -> ModeCosts | None:
 def count_matched_point(
     spec: CellSpec, *, units: Sequence[str] | None = None, grid: Sequence[float] = GRID
 ) -> OperatingPoint:
-    """The count-matched thresholds of a cell's two ends, cheap at its own threshold, or 0.25 where it has none.
+    """The count-matched thresholds of a cell's two modes; the cheap mode keeps its own, or 0.25 if it has none.
 
     Args:
-        spec: The cell; its data set and reports must lie on this machine.
+        spec: The cell; its data set and detections must be on this machine.
         units: Units to count on; the training units where None.
         grid: Thresholds to choose from.
     """
@@ -289,7 +290,7 @@ def count_matched_point(
 
 
 def count_matched_specs(specs: Sequence[CellSpec], *, units: Sequence[str] | None = None) -> list[CellSpec]:
-    """The same for cells that share a data set and modes: the thresholds are chosen once."""
+    """Cells at count-matched thresholds; they share a data set and modes, so the thresholds are chosen once."""
     first = specs[0]
     if units is None and not first.roles.train:
         raise InputError(
@@ -309,7 +310,7 @@ Units = str | Sequence[str]
 
 
 def loss_table(cell: BuiltCell, units: Units = "all") -> ValueTable:
-    """The losses of the named units, all of them listed, so that the cells of a data set share their draws."""
+    """The losses of the named units, listing units without inputs too: so cells of a data set share their draws."""
     return cell.listed.restrict(list(units_of(cell.split, units)))
 
 
@@ -321,7 +322,7 @@ def cell_columns(cell: BuiltCell) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class InputColumns:
-    """How many inputs and units a row is over; None where it could not be judged."""
+    """How many inputs and units a row is over; None if the row could not be judged."""
 
     inputs: int | None = column("Number of inputs", default=None)
     units: int | None = column("Number of units", default=None)
@@ -329,7 +330,7 @@ class InputColumns:
 
 @dataclass(frozen=True, kw_only=True)
 class HarmColumns:
-    """How many inputs escalation affects and harms, and how much; None where the row could not be judged."""
+    """How many inputs escalation affects and harms, and how much; None if the row could not be judged."""
 
     affected: int | None = column("Inputs whose loss the full mode changes", "affected", count, default=None)
     harmed: int | None = column("Affected inputs whose loss the full mode raises", default=None)

@@ -1,7 +1,7 @@
-"""Cells -> the rows of every analysis on them, computed by an engine and stored: a second run computes what changed.
+"""Cells -> the rows of every analysis on them, computed by an engine and stored; a second run computes only changes.
 
 A run builds cells, then makes the parts of cells that several analyses take (fits, scores, results), then runs the
-analyses. A stored job is not run again, so that a stopped run continues where it was.
+analyses. A job whose answer is stored is not run again, so a stopped run continues where it stopped.
 """
 
 import warnings
@@ -20,7 +20,7 @@ from deepval.errors import InputError, InputWarning, is_of_machine, reports_abse
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.paper.analysis import ANALYSES, Analysis, analysis
-from deepval.paper.parts import BOARD, PARTS, CellAtHand
+from deepval.paper.parts import BOARD, PARTS, RunCell
 from deepval.paper.stored_files import identity, rows_from_bytes, rows_to_bytes
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cell_builds import build_group, cell_folder, cell_sources, outdated
@@ -35,11 +35,11 @@ CACHED_UNITS = 32
 
 @dataclass(frozen=True)
 class AnalysisOutcome:
-    """The outcome of an analysis on the cells of one collection: those of a data set, or of some of its units.
+    """The outcome of an analysis on one collection of cells: the cells of a data set, or of some of its units.
 
     Attributes:
         rows: Its rows.
-        refused: Why it could not be run on some of them.
+        refused: Reasons why it could not be run on some of these cells.
     """
 
     rows: tuple[Any, ...]
@@ -52,12 +52,12 @@ class Run:
 
     Attributes:
         cells: Its cells.
-        lacking: What this machine or version lacks to build other cells, by their id.
+        lacking: What this machine or version lacks to build further cells, by the id of the cell.
         outcomes: Outcomes by analysis and collection.
         idle: Reasons why analyses had no cell to run on, by analysis.
     """
 
-    cells: tuple[CellAtHand, ...]
+    cells: tuple[RunCell, ...]
     lacking: Mapping[str, tuple[str, ...]]
     outcomes: Mapping[str, Mapping[str, AnalysisOutcome]]
     idle: Mapping[str, str]
@@ -68,11 +68,11 @@ class Job:
     """One analysis on cells that it takes together."""
 
     analysis: str
-    cells: tuple[CellAtHand, ...]
+    cells: tuple[RunCell, ...]
 
     @property
     def collection(self) -> str:
-        """What the cells are of."""
+        """The collection that the cells belong to."""
         return self.cells[0].collection
 
 
@@ -87,15 +87,15 @@ def run(
     engine: Engine | None = None,
     watch: Watch = unwatched,
 ) -> Run:
-    """Every analysis on the cells that are named.
+    """Run every analysis on the named cells.
 
     Args:
-        names: Tracks, cell folders, folders of such, or specification files.
+        names: Tracks, cell folders, folders of cell folders, or specification files.
         work: Folder in which cells are built and all results are stored.
         data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
-        costs: Costs of modes and allocators where a cell has none.
-        recipes: Recipes to fit; None for all that make sense on a cell.
-        analyses: Names of analyses; all where None.
+        costs: Costs of modes and allocators, for cells that have none.
+        recipes: Recipes to fit; None for all that apply to a cell.
+        analyses: Names of analyses; None for all.
         engine: An engine that has been started; None for this process.
         watch: Progress reporting.
     """
@@ -103,14 +103,14 @@ def run(
     mapped = map if engine is None else engine.map
     missing = [group for group in sources.groups if outdated(group, work)]
     _all(mapped(_build, [(group, work) for group in missing]), missing, "building cells", watch)
-    at_hand: list[tuple[Path, CellSpec | None]] = [(folder, None) for folder in sources.folders]
-    at_hand += [(cell_folder(spec, work), spec) for group in sources.groups for spec in group.specs]
-    cells = _cells_at_hand(at_hand, work, costs=costs, recipes=recipes)
+    folders: list[tuple[Path, CellSpec | None]] = [(folder, None) for folder in sources.folders]
+    folders += [(cell_folder(spec, work), spec) for group in sources.groups for spec in group.specs]
+    cells = _run_cells(folders, work, costs=costs, recipes=recipes)
     chosen = [analysis(name) for name in ANALYSES if analyses is None or name in analyses]
     idle: dict[str, str] = {}
     jobs = [job for entry in chosen for job in _jobs(entry, cells, idle)]
     undone = [job for job in jobs if not _is_answered(_place(job))]
-    undone.sort(key=lambda job: not analysis(job.analysis).long)  # so that no worker is left alone with one at the end
+    undone.sort(key=lambda job: not analysis(job.analysis).long)  # so that none of these runs alone at the end
     shares = _shares(undone)
     _all(mapped(_prepare, shares), shares, "fitting, scoring, judging", watch)
     try:
@@ -129,7 +129,7 @@ def run(
 
 def rows_of(
     declared: Analysis,
-    cells: Sequence[CellAtHand],
+    cells: Sequence[RunCell],
     settings: Mapping[str, Any],
     *,
     command: str,
@@ -137,14 +137,14 @@ def rows_of(
     watch: Watch = unwatched,
     **passed: Any,
 ) -> list[Any]:
-    """The rows of an analysis on some cells, from their parts; the ledgers count it where it judges by itself.
+    """The rows of an analysis on some cells, from their parts. If the analysis judges by itself, the ledgers count it.
 
     Args:
         declared: The analysis.
         cells: The cells.
         settings: Its settings.
         command: Name of the command, for the ledgers.
-        saved: Results by name that stand for cells.
+        saved: Results by name, used instead of cells.
         watch: Progress reporting.
         passed: More arguments of `rows`, such as `map_fits`.
     """
@@ -165,7 +165,7 @@ def rows_of(
 
 
 def _all(done: Iterable[Any], items: Sequence[Any], label: str, watch: Watch) -> list[Any]:
-    """The results of all items, as they are finished under a progress bar."""
+    """The results of all items, with a progress bar."""
     return [result for _, result in zip(watch(items, label), done, strict=True)]
 
 
@@ -175,11 +175,11 @@ def _build(job: tuple[BuildGroup, Path]) -> None:
         list(build_group(*job))
 
 
-def _cells_at_hand(
-    at_hand: Sequence[tuple[Path, CellSpec | None]], work: Path, *, costs: str, recipes: tuple[str, ...] | None
-) -> list[CellAtHand]:
+def _run_cells(
+    folders: Sequence[tuple[Path, CellSpec | None]], work: Path, *, costs: str, recipes: tuple[str, ...] | None
+) -> list[RunCell]:
     """The cells, labelled by modes, system and geometry, with a hash where these are not unique in a data set."""
-    built = [read_cell(folder) for folder, _ in at_hand]
+    built = [read_cell(folder) for folder, _ in folders]
     if not built:
         return []
     collections = _collections([(cell.spec.dataset, cell.split.units) for cell in built])
@@ -189,13 +189,13 @@ def _cells_at_hand(
         for (dataset, label), cell in zip(short, built, strict=True)
     ]
     return [
-        CellAtHand(label, collection, folder, _spec_at_hand(cell, spec), work, costs, recipes)
-        for label, collection, cell, (folder, spec) in zip(labels, collections, built, at_hand, strict=True)
+        RunCell(label, collection, folder, _located_spec(cell, spec), work, costs, recipes)
+        for label, collection, cell, (folder, spec) in zip(labels, collections, built, folders, strict=True)
     ]
 
 
 def _collections(units: Sequence[tuple[str, tuple[str, ...]]]) -> list[str]:
-    """The data set of each cell, with its units where other cells have more of them."""
+    """The data set of each cell; also the cell's units if other cells of the data set have more units."""
     most = {name: max((own for other, own in units if other == name), key=len) for name, _ in units}
     return [name if own == most[name] else f"{name}, {_some(own)}" for name, own in units]
 
@@ -211,12 +211,12 @@ def _label(cell: BuiltCell) -> str:
     return f"{modes} {cell.spec.system} {cell.spec.geometry}"
 
 
-def _spec_at_hand(cell: BuiltCell, spec: CellSpec | None) -> CellSpec | None:
+def _located_spec(cell: BuiltCell, spec: CellSpec | None) -> CellSpec | None:
     return located(cell) if spec is None and not needs_files(cell) else spec
 
 
-def _jobs(declared: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str]) -> list[Job]:
-    """The analysis on every group of cells that it takes together; why there is none goes into `idle`."""
+def _jobs(declared: Analysis, cells: Sequence[RunCell], idle: dict[str, str]) -> list[Job]:
+    """One job for each group of cells that the analysis takes together. If there is none, `idle` gets the reason."""
     fitting = list(cells)
     if declared.among is not None:
         holds, none = declared.among
@@ -227,9 +227,9 @@ def _jobs(declared: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str])
     if declared.needs_data:
         fitting = [at for at in fitting if at.spec is not None]
         if not fitting:
-            idle[declared.name] = "no cell whose data are at hand"
+            idle[declared.name] = "no cell whose data are on this machine"
             return []
-    groups: dict[str, list[CellAtHand]] = {}
+    groups: dict[str, list[RunCell]] = {}
     for at in fitting:
         d = at.cell.definition
         kinds = {
@@ -245,9 +245,9 @@ def _jobs(declared: Analysis, cells: Sequence[CellAtHand], idle: dict[str, str])
     return jobs
 
 
-def _shares(jobs: Sequence[Job]) -> list[tuple[CellAtHand, tuple[str, ...]]]:
-    """The parts that jobs take of each cell, each to be made once: first those from fits on all fit units."""
-    by_cell: dict[str, tuple[CellAtHand, set[str]]] = {}
+def _shares(jobs: Sequence[Job]) -> list[tuple[RunCell, tuple[str, ...]]]:
+    """The parts that jobs take of each cell, each made once; parts from fits on all fit units come first."""
+    by_cell: dict[str, tuple[RunCell, set[str]]] = {}
     for job in jobs:
         parts = _parts_to_make(job.analysis)
         for at in job.cells if parts else ():
@@ -260,7 +260,7 @@ def _shares(jobs: Sequence[Job]) -> list[tuple[CellAtHand, tuple[str, ...]]]:
     return [(at, parts) for at, parts in shares if parts]
 
 
-def _prepare(share: tuple[CellAtHand, tuple[str, ...]]) -> None:
+def _prepare(share: tuple[RunCell, tuple[str, ...]]) -> None:
     at, parts = share
     for part in parts:
         try:
@@ -274,7 +274,7 @@ def _prepare(share: tuple[CellAtHand, tuple[str, ...]]) -> None:
 
 
 def _parts_taken(name: str) -> dict[str, str]:
-    """The part of the cells that a reproduction supplies for each argument of an analysis."""
+    """For each argument of an analysis, the name of the part that a reproduction supplies."""
     return {argument: PARTS[part].reproduced_as or part for argument, part in analysis(name).takes.items()}
 
 
@@ -321,7 +321,7 @@ def _place(job: Job) -> Path:
 
 
 def _analyse(job: Job) -> str | None:
-    """Store the answer of a job; the reason where this machine lacks a file or a library for it."""
+    """Store the answer of a job. Returns the reason if this machine lacks a file or a library for it."""
     cache_units(CACHED_UNITS)
     try:
         _stored(job)
@@ -333,7 +333,7 @@ def _analyse(job: Job) -> str | None:
 
 
 def _stops(error: InputError) -> bool:
-    """Whether the machine refused what further jobs need as well: room, rights, memory, workers."""
+    """Whether the machine lacks something that all further jobs need as well: disk space, rights, memory, workers."""
     return is_of_machine(error) and not reports_absence(str(error))
 
 

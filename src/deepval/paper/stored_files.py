@@ -1,6 +1,6 @@
 """Rows of analyses, fits, scores, results and feature rows of cells <-> files in the work folder of a reproduction.
 
-What is stored of a cell depends on its files, on settings and on the code that makes it.
+What is stored for a cell depends on its files, on settings and on the code that makes it.
 """
 
 import io
@@ -44,7 +44,7 @@ class StoredSight(Sight):
     keeper: Keeper = field(kw_only=True)
 
     def rows(self, row: Row, columns: int) -> Float[np.ndarray, "time column"]:
-        """The stored rows; rows of no feature set are computed."""
+        """The stored rows; rows that belong to no feature set are computed."""
         front = next((entry.name for entry in FEATURE_SETS.values() if entry.row == row), None)
         if front is None or row in self._rows:
             return super().rows(row, columns)
@@ -167,7 +167,7 @@ def identity(cell: BuiltCell) -> dict[str, Any]:
 
 @contextmanager
 def storing_fits(work: Path) -> Iterator[None]:
-    """While active, every fit on any cell is stored in a work folder, and read where it is stored."""
+    """While active, fits are stored in a work folder, and read from there if already stored."""
 
     def keeper(
         cell: BuiltCell, recipe: Recipe, training: Training, fit: Callable[[], FittedAllocator]
@@ -188,7 +188,7 @@ def storing_fits(work: Path) -> Iterator[None]:
 def stored_scores(
     cell: BuiltCell, work: Path, kind: str, settings: Mapping[str, Any], make: Callable[[], Mapping[str, Scored]]
 ) -> dict[str, Scored]:
-    """Scores of a cell, made where they are not stored."""
+    """Scores of a cell; made if they are not stored."""
     folder = _stored(cell, work, kind, settings, lambda: {SCORES: scores_to_bytes(make())})
     return scores_from_bytes(reading.content(folder / SCORES))
 
@@ -196,7 +196,7 @@ def stored_scores(
 def stored_result(
     cell: BuiltCell, work: Path, kind: str, settings: Mapping[str, Any], make: Callable[[], Result]
 ) -> Result:
-    """A result on a cell with its samples, made where it is not stored."""
+    """A result on a cell with its samples; made if it is not stored."""
 
     def files() -> dict[str, bytes]:
         result = make()

@@ -1,4 +1,4 @@
-"""A run -> its report: words first, then tables by theme beside the paper's figures; as HTML, Markdown and JSON."""
+"""A run -> its report as HTML, Markdown and JSON: findings in words, then tables beside the paper's figures."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ FILES = ("report.html", "report.md", "report.json")
 
 
 def write_report(run: Run, out: Path, plan: PlanOutcome | None = None) -> dict[str, Any]:
-    """Write the three files into a folder and return what the JSON says."""
+    """Write the three files into a folder and return the content of the JSON file."""
     records = records_of(run)
     agreement = compare_with_paper(run, records)
     outcomes = finding_outcomes(records, [_about(at) for at in run.cells])
@@ -112,7 +112,7 @@ def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
 def study_of(
     run: Run, agreement: Agreement, outcomes: Sequence[FindingOutcome], plan: PlanOutcome | None = None
 ) -> Study:
-    """The report as a study: findings first, what was run and every figure after."""
+    """The report as a study: findings first, then what was run, then every figure."""
     datasets = list(dict.fromkeys(at.collection for at in run.cells))
     ran = [name for name, by_dataset in run.outcomes.items() if any(entry.rows for entry in by_dataset.values())]
     findings = findings_part(outcomes, [_about(at) for at in run.cells])

@@ -2,7 +2,7 @@
 
 Findings are judged collection by collection. A planned comparison is the mean over the cells of the plan: selection
 budgets are judged with allocators free, latency with their costs charged, causal policies with fits on training units
-alone; a run has no other budgets.
+alone. A run has no other budgets.
 """
 
 import warnings
@@ -18,7 +18,7 @@ from deepval.judging.comparison import Basis, parse_name
 from deepval.judging.over_cells import PooledComparison, compare_bases, together
 from deepval.paper.findings import Finding, RunRows, findings
 from deepval.paper.findings.rules import FAILS, HOLDS, OPEN, Outcome, Records
-from deepval.paper.parts import CellAtHand
+from deepval.paper.parts import RunCell
 from deepval.protocol.plans import DIRECTIONS, Planned, registered
 from deepval.report.study import Passage, Section
 from deepval.report.text_tables import Table, interval, lines_of, percent
@@ -40,16 +40,16 @@ class FindingOutcome:
 
 
 def finding_outcomes(records: Records, cells: Sequence[Mapping[str, Any]]) -> list[FindingOutcome]:
-    """Every finding on the cells of a run, described as in the report."""
+    """Every finding on the cells of a run; `cells` describes them as in the report."""
     rows = {name: _rows_of(name, records, cells) for name in collections(cells)}
     return [
-        FindingOutcome(entry, {name: outcome for name, of in rows.items() if (outcome := entry.told(of)) is not None})
+        FindingOutcome(entry, {name: outcome for name, of in rows.items() if (outcome := entry.judge(of)) is not None})
         for entry in findings()
     ]
 
 
 def collections(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Collections of a run: real ones first, those with more cells before others."""
+    """Collections of a run: real data before generated data, then by number of cells."""
     names = [cell["collection"] for cell in cells]
     return sorted(dict.fromkeys(names), key=lambda name: (name == MADE_UP, -names.count(name)))
 
@@ -66,7 +66,7 @@ def counts(outcomes: Sequence[FindingOutcome], collection: str) -> tuple[int, in
 
 
 def findings_sentence(outcomes: Sequence[FindingOutcome], collection: str) -> str:
-    """The numbers of a collection in a sentence."""
+    """A sentence with the number of findings that hold, do not hold and are open in a collection."""
     holds, fails, open_ = counts(outcomes, collection)
     return f"On {collection}, {holds} findings of the paper hold, {fails} do not, and {open_} cannot be told."
 
@@ -114,7 +114,7 @@ def findings_content(outcomes: Sequence[FindingOutcome]) -> list[dict[str, Any]]
 
 CAUSAL = "causal"
 JUDGED = {"selection": "results", "latency": "charged", CAUSAL: CAUSAL}
-"""The part of a cell that a planned comparison is made on."""
+"""By kind of budget, the part of a cell that a planned comparison uses."""
 
 
 @dataclass(frozen=True)
@@ -123,13 +123,13 @@ class PlannedRow:
 
     Attributes:
         candidate: The allocator in question, with its causal policy where it has one.
-        baseline: What it is compared with.
+        baseline: The allocator that it is compared with.
         of: What is compared: gain, benefit or harm.
         budget: The budget.
         over: The cells in words.
         expected: better, worse or different.
-        made: The comparison as the mean over the cells; None where it was not made.
-        as_expected: Whether its verdict is what was expected; None where it was not made.
+        made: The comparison as the mean over the cells; None if it was not made.
+        as_expected: Whether its verdict is the expected one; None if it was not made.
         reason: Why it was not made.
     """
 
@@ -152,7 +152,7 @@ class PlanOutcome:
         digest: SHA-256 of the plan.
         opened_before: Per cell, how often its test units had been judged on when the plan was registered; None where
             unknown.
-        opened: Per cell at hand, the same number now.
+        opened: The same number now, for each cell of the run.
         rows: Its comparisons.
     """
 
@@ -162,26 +162,26 @@ class PlanOutcome:
     rows: tuple[PlannedRow, ...]
 
 
-def plan_outcome(path: Path, cells: Sequence[CellAtHand]) -> PlanOutcome:
+def plan_outcome(path: Path, cells: Sequence[RunCell]) -> PlanOutcome:
     """The outcome of a registered plan on the cells of a run."""
     plan, registration = registered(path)
-    at_hand = {at.cell.id: at for at in cells if at.cell.id in plan.cells}
+    by_id = {at.cell.id: at for at in cells if at.cell.id in plan.cells}
 
     @cache
     def bases_of(ids: tuple[str, ...], part: str) -> dict[str, Basis]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", InputWarning)  # the rows state what a command would warn of
-            results = {cell: at_hand[cell].part(part) for cell in ids}
+            results = {cell: by_id[cell].part(part) for cell in ids}
         return together({cell: result for cell, result in results.items() if result is not None})
 
     def row(item: Planned, alpha: float) -> PlannedRow:
-        present = [at_hand[cell] for cell in item.cells if cell in at_hand]
+        present = [by_id[cell] for cell in item.cells if cell in by_id]
         key = BudgetKey(item.budget, alpha)
         start = PlannedRow(item.candidate, item.baseline, item.of, key.label, _over(item, present), item.direction)
         causal = any(parse_name(name).policy for name in (item.candidate, item.baseline))
         part = JUDGED.get(CAUSAL if causal else item.budget)
         if len(present) < len(item.cells) or part is None:
-            absent = f"{len(item.cells) - len(present)} of its {len(item.cells)} cells are not at hand"
+            absent = f"{len(item.cells) - len(present)} of its {len(item.cells)} cells are not in this run"
             return replace(start, reason=absent if part else f"{item.budget} budgets are no part of a run")
         try:
             bases = bases_of(item.cells, part)
@@ -194,12 +194,12 @@ def plan_outcome(path: Path, cells: Sequence[CellAtHand]) -> PlanOutcome:
         return replace(start, made=comparison, as_expected=comparison.verdict in DIRECTIONS[item.direction])
 
     rows = tuple(row(item, alpha) for item in plan.comparisons for alpha in item.alphas)
-    opened = {cell: openings(at.folder, cell) for cell, at in at_hand.items()}
+    opened = {cell: openings(at.folder, cell) for cell, at in by_id.items()}
     return PlanOutcome(plan.digest, dict(registration.opened), opened, rows)
 
 
-def _over(item: Planned, cells: Sequence[CellAtHand]) -> str:
-    """How many cells, and what all of them share of data set, system and geometry."""
+def _over(item: Planned, cells: Sequence[RunCell]) -> str:
+    """The number of cells, and those of data set, system and geometry that all of them share."""
     parts = [(at.cell.spec.dataset, at.cell.spec.system, at.cell.spec.geometry) for at in cells]
     shared = [entry[0] for entry in zip(*parts, strict=True) if len(set(entry)) == 1]
     return ", ".join([f"{len(item.cells)} cell{'s' * (len(item.cells) > 1)}", *shared])

@@ -153,7 +153,7 @@ def _ranks(
 def _allocator_standing(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:
     best, worst = rank or (None, None)
     return Standing(
-        row.allocator, **row.budget.fields, cells=row.cells, oracle=row.oracle, chance=row.chance,
+        row.allocator, **vars(row.budget), cells=row.cells, oracle=row.oracle, chance=row.chance,
         rank=best,
         rank_hi=worst,
         versus_random=row.versus_random,
@@ -165,7 +165,7 @@ def _allocator_standing(row: Pooled, members: Sequence[Judged], rank: tuple[int,
 
 
 def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis]) -> Standing:
-    start = Standing(name, **budget.fields, cells=len(members), **yardsticks(members), reason=reasons(*members))
+    start = Standing(name, **vars(budget), cells=len(members), **yardsticks(members), reason=reasons(*members))
     if not all(member.sample for member in members):
         return start
     bounds = versus_random_bounds(mean_difference(members, cells), cells)
@@ -329,7 +329,7 @@ def judgements(
     """Every submission and the references on a cell's test units under the budgets."""
     whole, table = cell.scored, cell.scored.restrict(cell.split.test)
     resamples = Resamples.of(table, make_draws(len(table.unit_ids), draws, seed), leave_out_up_to=0)
-    allowances = [resamples.allowed(allowance_on(budget, table)) for budget in budgets]
+    allowances = [allowance_on(budget, table) for budget in budgets]
     keys = _keys(cell, entered, allowances, draws=draws, seed=seed)
     path = None if cache is None else cache / _file_name(cell, allowances[0])
     stored = {} if path is None else _read_gains(path, len(resamples.counts))
@@ -366,7 +366,7 @@ def _keys(
         "cell": cell.digest,
         "profile": cell.profile,
         "units": list(cell.split.test),
-        "budgets": [plain(allowed.key.fields) for allowed in allowances],
+        "budgets": [plain(vars(allowed.key)) for allowed in allowances],
         "draws": draws,
         "seed": seed,
     }

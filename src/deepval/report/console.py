@@ -6,7 +6,7 @@ On a terminal an allocator that beats random is bold green, one that loses to ra
 import html
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import islice
@@ -54,7 +54,9 @@ def render(
     A result with a table of more than `most` rows is summarised: the best and the worst rows of each budget, and the
     number of each verdict.
     """
-    part = result if most is None else excerpt(result, most)
+    part = result
+    if most is not None and max(len(getattr(result, name)) for name in RECORDS) > most:
+        part = excerpt(result, most)
     summary = part is not result
     notes, over = result.warnings, len(result.warnings) - MOST_SENTENCES
     if summary and over > 0:
@@ -69,12 +71,10 @@ def render(
 
 
 def excerpt(result: Result, most: int) -> Result:
-    """The result with the best and the worst rows of each budget by gain, if it has more than `most` rows.
+    """The result with the best and the worst rows of each budget by gain, at most `most` rows.
 
     Other records are limited to the same allocators and budgets, and to `most` rows.
     """
-    if max(len(getattr(result, name)) for name in RECORDS) <= most:
-        return result
     members: dict[str, list[Row]] = {}
     for row in result.rows:
         members.setdefault(row.budget.label, []).append(row)
@@ -134,31 +134,22 @@ def render_tables(tables: Sequence[Table], *, width: int = 140, color: bool = Fa
 
 
 def _text(words: Sequence[str], parts: Sequence[Table], *, width: int, color: bool, last: Sequence[str] = ()) -> str:
-    lines = [fold(printable(sentence), min(width, PROSE)) for sentence in words]
-    for table in parts:
-        lines += ["", *_lines(table, width=width, color=color)]
-    lines += ["", *(fold(printable(sentence), min(width, PROSE), indent=2) for sentence in last)] if last else []
-    return "\n".join(lines) + "\n"
-
-
-def _lines(table: Table, *, width: int, color: bool) -> Iterator[str]:
     prose = min(width, PROSE)
-    title = fold(printable(table.title), prose)
-    laid = lay_out(table, width, _color if color else _plain)
-    yield f"{BOLD}{title}{END}" if color else title
-    yield ""
-    yield from laid.lines
-    notes = [*table.notes, *explanations(table, laid.left_out)]
-    if laid.left_out:
-        notes.append(
-            f"Left out at {width} columns: {', '.join(laid.left_out)}. All are there from {laid.needed} columns on, "
-            "and in a file or pipe."
-        )
-    if notes:
-        yield ""
-    for note in notes:
-        text = fold(printable(note), prose, indent=2)
-        yield f"{DIM}{text}{END}" if color else text
+    lines = [fold(printable(sentence), prose) for sentence in words]
+    for table in parts:
+        title = fold(printable(table.title), prose)
+        laid = lay_out(table, width, _color if color else _plain)
+        lines += ["", f"{BOLD}{title}{END}" if color else title, "", *laid.lines]
+        notes = [*table.notes, *explanations(table, laid.left_out)]
+        if laid.left_out:
+            notes.append(
+                f"Left out at {width} columns: {', '.join(laid.left_out)}. All are there from {laid.needed} columns "
+                "on, and in a file or pipe."
+            )
+        texts = [fold(printable(note), prose, indent=2) for note in notes]
+        lines += ["", *(f"{DIM}{text}{END}" if color else text for text in texts)] if texts else []
+    lines += ["", *(fold(printable(sentence), prose, indent=2) for sentence in last)] if last else []
+    return "\n".join(lines) + "\n"
 
 
 _plain: Style = lambda text, cell: text  # noqa: E731

@@ -4,7 +4,7 @@ Tables: verdicts, slices, streams, thresholds, recovered gap, gap to the oracle,
 escalation in this setting, and the method of the intervals; below: the verdicts in words.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
@@ -99,13 +99,19 @@ def verdict_table(rows: Sequence[Row], title: str, *, sliced: bool = False) -> T
         notes.append(f"Up to {left} of {rows[0].draws} draws without a positive all-cheap loss are left out.")
     dropped = max((row.draws_dropped for row in rows), default=0)
     if dropped:
-        notes.append(f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG interval (small prize).")
+        notes.append(
+            f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG interval: in them the oracle's gain is "
+            "too small."
+        )
     sections = []
     for (label, budget), members in groupby(rows, key=lambda row: (row.slice, row.budget.label)):
         first = f"{label}, {budget}" if sliced else budget
         lines = (_verdict(row, first if i == 0 else "", every=every, second=second) for i, row in enumerate(members))
         sections.append(tuple(lines))
-    notes += _weaknesses(rows)
+    qualified = " ".join(row.verdict_words or "" for row in rows)
+    notes += [meaning for sign, meaning in WEAK.items() if sign in qualified]
+    if any(row.units > LEAVE_OUT_UP_TO and row.verdict_words in ("better", "worse") for row in rows):
+        notes.append(f"Units were not left out in turn: there are more than {LEAVE_OUT_UP_TO}.")
     extra = (SECOND_BOUNDS, "escalated", "gain", "nDG 95 %", "benefit", "harm", "nDG", SECOND)
     if len({row.oracle for row in rows if row.oracle}) < 2:
         return Table(title, header, tuple(sections), tuple(notes), extra)
@@ -120,14 +126,6 @@ def _of_ladder(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         prize = prizes.get((row.slice, row.budget))
         yield number(row.gain / prize if prize and prize > 0 and row.ndg is not None and row.gain is not None else None)
-
-
-def _weaknesses(rows: Sequence[Row]) -> Iterator[str]:
-    """Explanations of qualified verdicts, and a note if units were not left out in turn."""
-    words = " ".join(row.verdict_words or "" for row in rows)
-    yield from (meaning for sign, meaning in WEAK.items() if sign in words)
-    if any(row.units > LEAVE_OUT_UP_TO and row.verdict_words in ("better", "worse") for row in rows):
-        yield f"Units were not left out in turn: there are more than {LEAVE_OUT_UP_TO}."
 
 
 def explanations(table: Table, without: Sequence[str] = ()) -> list[str]:
@@ -147,28 +145,21 @@ def explanations(table: Table, without: Sequence[str] = ()) -> list[str]:
     return [f"{'; '.join(signs)}."] if signs else []
 
 
-def _versus_random(row: Row | Stream) -> tuple[str, str]:
-    """The difference with random and its interval, in percent of the all-cheap loss or, bare, in units of the loss."""
-    if row.versus_random_unit == "loss":
-        return number(row.versus_random_loss), interval(row.versus_random_loss_lo, row.versus_random_loss_hi)
-    return percent(row.versus_random), interval(row.versus_random_lo, row.versus_random_hi, percent)
+def _versus_random(row: Row | Stream, *, every: bool = False) -> dict[str, str]:
+    """The difference with random, its intervals and the second opinion on it, by heading.
 
-
-def _simultaneous(row: Row) -> str:
-    """The simultaneous interval of the same difference: it holds for all rows at once."""
-    if row.versus_random_unit == "loss":
-        return interval(row.versus_random_loss_simultaneous_lo, row.versus_random_loss_simultaneous_hi)
-    return interval(row.versus_random_simultaneous_lo, row.versus_random_simultaneous_hi, percent)
-
-
-def _second(row: Row | Stream) -> tuple[str, str]:
-    """The interval of the second opinion, and its verdict (`agrees` if it is the row's own)."""
-    if row.second_verdict is None:
-        return "", ""
+    Numbers are in percent of the all-cheap loss or, bare, in units of the loss. The interval for `every` row holds for
+    all rows at once. The second opinion is `agrees` if it is the row's own verdict.
+    """
+    field, form = ("versus_random_loss", number) if row.versus_random_unit == "loss" else ("versus_random", percent)
+    kinds = {"vs random 95 %": "", SECOND_BOUNDS: "_second"} | ({ALL_ROWS: "_simultaneous"} if every else {})
+    texts = {
+        name: interval(getattr(row, f"{field}{kind}_lo"), getattr(row, f"{field}{kind}_hi"), form)
+        for name, kind in kinds.items()
+    }
     opinion = "agrees" if row.second_verdict == row.verdict else row.second_verdict
-    if row.versus_random_unit == "loss":
-        return interval(row.versus_random_loss_second_lo, row.versus_random_loss_second_hi), opinion
-    return interval(row.versus_random_second_lo, row.versus_random_second_hi, percent), opinion
+    texts |= {"vs random": form(getattr(row, field)), SECOND: opinion or ""}
+    return texts if row.second_verdict else texts | {SECOND: "", SECOND_BOUNDS: ""}
 
 
 def _of_loss(value: float | None, loss: float | None) -> str:
@@ -178,6 +169,8 @@ def _of_loss(value: float | None, loss: float | None) -> str:
 
 def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[TableCell, ...]:
     mark = mark_of(row.verdict)
+    compared = _versus_random(row, every=every)
+    headings = ("vs random", "vs random 95 %", *[ALL_ROWS] * every, *[SECOND_BOUNDS, SECOND] * second)
     loss = (row.cheap_loss or None) if row.versus_random_unit == "share" else None
     return (
         TableCell(budget),
@@ -188,9 +181,7 @@ def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[Table
         TableCell(_of_loss(row.harm, loss)),
         TableCell(number(row.ndg), mark),
         TableCell(interval(row.ndg_lo, row.ndg_hi)),
-        *map(TableCell, _versus_random(row)),
-        *([TableCell(_simultaneous(row))] if every else []),
-        *(map(TableCell, _second(row)) if second else []),
+        *(TableCell(compared[name]) for name in headings),
         TableCell(row.verdict_words or row.verdict or ""),
     )
 
@@ -214,11 +205,13 @@ def _streams(result: Result) -> Table:
     for (budget, _), members in groupby(result.streams, key=lambda row: (row.budget.label, row.allocator)):
         rows = []
         for i, row in enumerate(members):
+            compared = _versus_random(row)
             state = "" if row.rate_missed is None else "missed" if row.rate_missed else "kept"
             cells = (
                 budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1), state,
                 number(row.ndg), number(row.versus_ranking), interval(row.versus_ranking_lo, row.versus_ranking_hi),
-                *_versus_random(row), _second(row)[1], row.verdict_words or row.verdict or "",
+                compared["vs random"], compared["vs random 95 %"], compared[SECOND],
+                row.verdict_words or row.verdict or "",
             )  # fmt: skip
             rows.append(tuple(TableCell(text) for text in cells))
         sections.append(tuple(rows))
@@ -375,10 +368,12 @@ def setting_sentences(setting: Setting) -> Iterable[str]:
     """The effect of escalation in a setting, in words."""
     inputs, affected = setting["inputs"], setting["affected"]
     modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
+    size = f"{quantity(inputs, 'input')} in {quantity(setting['units'], 'unit')}"
     yield (
-        f"{modes}: of {quantity(inputs, 'input')} in {quantity(setting['units'], 'unit')}, escalation changes the loss "
-        f"of {affected:,} ({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those "
-        f"worse (harm ratio {number(setting['harm_ratio'])})."
+        f"{modes}: of {size}, escalation changes the loss of {affected:,} ({percent(affected / inputs, 1)}) and makes "
+        f"{percent(setting['harm_rate'], 1)} of those worse (harm ratio {number(setting['harm_ratio'])})."
+        if affected
+        else f"{modes}: escalation changes the loss of none of {size}."
     )
     headline_budget = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
     worth = f"{'more than' if headline_budget['budget_binds'] else 'at most'} 20 % of the inputs are worth escalating"
@@ -423,10 +418,11 @@ def closing_sentences(every_row: Sequence[Row]) -> list[str]:
             by_verdict.setdefault(row.verdict_words or row.verdict or "", []).append(row.allocator)
             if row.second_verdict and row.second_verdict != row.verdict:
                 by_second_verdict.setdefault(row.second_verdict, []).append(row.allocator)
-        lines.append(f"{budget}, against {chance or 'random'}: {_by_words(by_verdict)}.")
-        lines[-1] += f" Second opinion: {_by_words(by_second_verdict)}." if by_second_verdict else ""
+        own, second = (
+            "; ".join(f"{words}: {few(names)}" for words, names in names_by_words.items())
+            for names_by_words in (by_verdict, by_second_verdict)
+        )
+        lines.append(
+            f"{budget}, against {chance or 'random'}: {own}." + (f" Second opinion: {second}." if second else "")
+        )
     return lines
-
-
-def _by_words(names_by_words: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(f"{words}: {few(names)}" for words, names in names_by_words.items())

@@ -137,7 +137,13 @@ class Layout:
 
 def lay_out(table: Table, width: int, style: Style = lambda text, cell: text) -> Layout:
     """The table in lines of at most this width, unless a single word is wider."""
-    grid = whole = _Grid.of(table)
+    sections = tuple(
+        tuple(tuple(TableCell(printable(c.text) + "*" * (c.mark == "worse"), c.mark) for c in row) for row in section)
+        for section in table.sections
+    )
+    grid = _Grid(tuple(map(printable, table.header)), sections, ())
+    widths = (max(cells_wide(name), text_width) for name, (text_width, _) in zip(grid.header, grid.texts, strict=True))
+    grid = whole = replace(grid, widths=tuple(widths))
     if grid.total > width:
         grid = grid.fold_head(width)
     if grid.total > width:
@@ -150,14 +156,12 @@ def lay_out(table: Table, width: int, style: Style = lambda text, cell: text) ->
             break
         grid = grid.without(name).fold_head(width).fold_texts(width, least=LONG_TEXT)
         left_out.append(name)
-    return Layout(tuple(_lines(grid, width, style)), tuple(left_out), whole)
+    lines = grid.lines(style) if grid.total <= width else _narrow_lines(grid, width, style)
+    return Layout(tuple(lines), tuple(left_out), whole)
 
 
-def _lines(grid: "_Grid", width: int, style: Style) -> Iterator[str]:
-    """The lines of a grid whose columns all stay."""
-    if grid.total <= width:
-        yield from grid.lines(style)
-        return
+def _narrow_lines(grid: "_Grid", width: int, style: Style) -> Iterator[str]:
+    """The lines of a grid that is too wide although its columns must all stay."""
     small = grid.fold_texts(width, least=1)
     if small.total <= width and small.tallest <= max(2, grid.tallest):
         yield from small.lines(style)
@@ -225,17 +229,6 @@ class _Grid:
     heads: tuple[str, ...] = ()
     common: tuple[str, ...] = ()
 
-    @classmethod
-    def of(cls, table: Table) -> "_Grid":
-        sections = tuple(
-            tuple(
-                tuple(TableCell(printable(c.text) + "*" * (c.mark == "worse"), c.mark) for c in row) for row in section
-            )
-            for section in table.sections
-        )
-        grid = cls(tuple(map(printable, table.header)), sections, ())
-        return replace(grid, widths=tuple(map(max, grid.contents, map(cells_wide, grid.header))))
-
     @property
     def total(self) -> int:
         return sum(self.widths) + GAP * (len(self.widths) - 1)
@@ -246,21 +239,26 @@ class _Grid:
             yield from section
 
     @cached_property
-    def contents(self) -> tuple[int, ...]:
-        """Width of the widest text of each column, without its heading."""
-        return tuple(max((cells_wide(row[i].text) for row in self.rows), default=0) for i in range(len(self.header)))
+    def texts(self) -> tuple[tuple[int, bool], ...]:
+        """Width of the widest text of each column, without its heading, and whether it is a column of numbers."""
+        facts = []
+        for i in range(len(self.header)):
+            texts = [row[i].text for section in self.sections for row in section]
+            width = max(map(cells_wide, texts), default=0)
+            facts.append((width, i > 0 and width <= LONG_TEXT and all(map(NUMBER.match, texts))))
+        return tuple(facts)
 
     def fold_head(self, width: int) -> "_Grid":
         """With headings folded if that makes columns narrower, as few as needed, from the right."""
         widths = [
             w if w < content else max(content, cells_wide(name))
-            for w, content, name in zip(self.widths, self.contents, self.header, strict=True)
+            for w, (content, _), name in zip(self.widths, self.texts, self.header, strict=True)
         ]
         for i in reversed(range(len(widths))):
             over = sum(widths) + GAP * (len(widths) - 1) - width
             if over > 0:
                 narrow = max(map(cells_wide, wrap(self.header[i], 1, breaks=" -_/,")))
-                widths[i] = min(widths[i], max(self.contents[i], narrow, widths[i] - over))
+                widths[i] = min(widths[i], max(self.texts[i][0], narrow, widths[i] - over))
         return replace(self, widths=tuple(widths))
 
     def group(self) -> "_Grid":
@@ -288,7 +286,7 @@ class _Grid:
         same = [
             i
             for i in range(1, len(self.header))
-            if len(rows) > 1 and rows[0][i].text and not self._numeric(i) and len({row[i] for row in rows}) == 1
+            if len(rows) > 1 and rows[0][i].text and not self.texts[i][1] and len({row[i] for row in rows}) == 1
         ]
         columns = [i for i in range(len(self.header)) if i not in same or self.header[i] == "verdict"]
         common = tuple(f"{self.header[i]}: {rows[0][i].text}" for i in same if i not in columns)
@@ -334,7 +332,7 @@ class _Grid:
 
     def _names(self) -> int:
         """Number of columns that name a row: the leading ones without numbers, one or two."""
-        first_numeric = next((i for i in range(len(self.header)) if self._numeric(i)), len(self.header))
+        first_numeric = next((i for i, (_, numeric) in enumerate(self.texts) if numeric), len(self.header))
         return max(1, min(first_numeric, 2, len(self.header) - 1))
 
     def parts(self, width: int) -> "list[_Grid] | None":
@@ -350,45 +348,30 @@ class _Grid:
             parts[-1].append(i)
         return [self.select([*names, *part]) for part in parts]
 
-    def _numeric(self, column: int) -> bool:
-        if not column:
-            return False
-        return self.contents[column] <= LONG_TEXT and all(NUMBER.match(row[column].text) for row in self.rows)
-
     def lines(self, style: Style, *, alone: bool = True) -> Iterator[str]:
         """The lines: common values (if `alone`), heading, a rule, and sections with an empty line between them."""
         yield from self.common if alone else ()
-        right = [self._numeric(i) for i in range(len(self.header))]
-        heads = [wrap(n, w, breaks=" -_/,") for n, w in zip(self.header, self.widths, strict=True)]
-        deep = max(map(len, heads))
-        heads = [[""] * (deep - len(head)) + head for head in heads]
-        yield from self._set([[TableCell(t) for t in line] for line in zip(*heads, strict=True)], right, lambda t, _: t)
-        yield "─" * self.total
-        for number, section in enumerate(self.sections):
-            if number:
+        title = tuple(map(TableCell, self.header))
+        for number, section in enumerate(((title,), *self.sections)):
+            if number == 1:
+                yield "─" * self.total
+            if number > 1:
                 yield ""
-            if self.heads:
-                yield self.heads[number]
+            if number and self.heads:
+                yield self.heads[number - 1]
             for row in section:
-                texts = [wrap(cell.text, w) for cell, w in zip(row, self.widths, strict=True)]
+                breaks = " " if number else " -_/,"
+                texts = [wrap(cell.text, width, breaks=breaks) for cell, width in zip(row, self.widths, strict=True)]
                 tall = max(map(len, texts))
-                lines = [
-                    [
-                        TableCell(text[i] if i < len(text) else "", cell.mark)
-                        for text, cell in zip(texts, row, strict=True)
-                    ]
-                    for i in range(tall)
-                ]
-                yield from self._set(lines, right, style)
-
-    def _set(self, lines: Sequence[Sequence[TableCell]], right: Sequence[bool], style: Style) -> Iterator[str]:
-        for line in lines:
-            cells = []
-            for cell, width, to_right in zip(line, self.widths, right, strict=True):
-                space = " " * (width - cells_wide(cell.text))
-                text = style(cell.text, cell) if cell.text else ""
-                cells.append(space + text if to_right else text + space)
-            yield (" " * GAP).join(cells).rstrip()
+                for line in range(tall):
+                    cells = []
+                    for text, cell, width, (_, numeric) in zip(texts, row, self.widths, self.texts, strict=True):
+                        at = line if number else line - (tall - len(text))  # headings end at the rule, texts begin
+                        part = text[at] if 0 <= at < len(text) else ""
+                        space = " " * (width - cells_wide(part))
+                        part = style(part, cell) if part else ""
+                        cells.append(space + part if numeric else part + space)
+                    yield (" " * GAP).join(cells).rstrip()
 
     def records(self, width: int, style: Style) -> Iterator[str]:
         """Every row as lines: its name, then one entry per column."""

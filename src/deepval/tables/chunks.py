@@ -325,24 +325,28 @@ def on_disk(source: Any, scores: Any, memory: Any = None) -> OnDisk | None:
         memory: Bytes that may be used, or text such as "1.5GB". None takes the value of DEEPVAL_MEMORY, or else most
             of the available memory. 0 reads every Parquet file piece by piece.
     """
-    allowed = memory_limit(memory)
-    if not isinstance(source, str | Path) or not _is_parquet(Path(source)):
+    size = os.environ.get(VARIABLE) if memory is None else memory
+    allowed = None if size in (None, "") else memory_limit(size)
+    if not isinstance(source, str | Path):
+        return None
+    path = Path(source)
+    folder = path if reading.is_folder(path) else path.parent
+    if folder != path and (path.suffix.lower() != ".parquet" or not reading.is_file(path)):
+        return None
+    if reading.exists(folder / MANIFEST) or not parquet_files(path):  # a cell is read whole, and verified
         return None
     try:
-        needed = _memory_estimate(Path(source), scores)
+        needed = _memory_estimate(path, scores)
     except InputError:  # the reader of the table reports the reason
         return None
     if needed <= (available_memory() * USABLE if allowed is None else allowed):
         return None
     limit = "most of what is free" if allowed is None else f"{_size_text(allowed)} allowed"
-    return OnDisk(Path(source), why=f"about {_size_text(needed)} in memory, {limit}")
+    return OnDisk(path, why=f"about {_size_text(needed)} in memory, {limit}")
 
 
-def memory_limit(memory: Any) -> int | None:
-    """Bytes that may be used; None where neither the argument nor the environment sets them."""
-    size = os.environ.get(VARIABLE) if memory is None else memory
-    if size is None or size == "":
-        return None
+def memory_limit(size: Any) -> int:
+    """Bytes that may be used: a number, or text such as "1.5GB"."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(size).lower().strip())
     unclear = match is not None and isinstance(size, str) and not match[2] and float(match[1]) > 0
     if isinstance(size, bool) or match is None or match[2] not in SIZES or len(match[1]) > 20 or unclear:
@@ -361,13 +365,6 @@ def available_memory() -> int:
         if match:
             bounds.append(int(match[1]) * (1024 if "MemAvailable" in pattern else 1))
     return min(bounds)
-
-
-def _is_parquet(path: Path) -> bool:
-    """Whether a path is a Parquet file or a folder of them, outside a cell: a cell is read whole and verified."""
-    if reading.is_folder(path):
-        return not reading.exists(path / MANIFEST) and bool(parquet_files(path))
-    return path.suffix.lower() == ".parquet" and reading.is_file(path) and not reading.exists(path.parent / MANIFEST)
 
 
 def _memory_estimate(source: Path, scores: Any) -> int:

@@ -65,7 +65,7 @@ class Columns:
             raise InputError(
                 f"{self.source}: column {missing[0]!r} is needed; found {', '.join(self.data) or 'no columns'}."
             )
-        if not len(self):
+        if not any(map(len, self.data.values())):
             raise InputError(f"{self.source}: at least one row is needed; found none.")
 
     def ids(self, name: str) -> Shaped[np.ndarray, "input"]:
@@ -107,16 +107,13 @@ def read(source: Any) -> Columns:
     """Columns of a file, an Arrow stream or a mapping."""
     if isinstance(source, Columns):
         return source
-    if isinstance(source, str | Path):
-        return _read_file(Path(source))
     if hasattr(source, "__arrow_c_stream__"):
         return _read_stream(source, f"the {type(source).__name__} given")
     if isinstance(source, Mapping):
         return Columns.of("the columns given", source)
-    raise InputError(f"A table must be {READABLE}; found {type(source).__name__}.")
-
-
-def _read_file(path: Path) -> Columns:
+    if not isinstance(source, str | Path):
+        raise InputError(f"A table must be {READABLE}; found {type(source).__name__}.")
+    path = Path(source)
     if reading.is_folder(path) and parquet_files(path):
         return _read_folder(path)
     if path.suffix.lower() not in (".csv", ".parquet"):
@@ -179,7 +176,8 @@ def native(source: Path | bytes) -> Any:
     import pyarrow as pa
 
     if isinstance(source, Path):
-        return pa.OSFile(os.fsencode(reading.check_readable(source)))
+        reading.open_file(source).close()  # refuses pipes, devices and files without permission
+        return pa.OSFile(os.fsencode(source))
     sink = pa.BufferOutputStream()
     sink.write(source)
     return pa.BufferReader(sink.getvalue())
@@ -210,7 +208,6 @@ def _read_csv(path: Path) -> Columns:
     import pyarrow as pa
     import pyarrow.csv as pc
 
-    _refuse_other_separators(path)
     options = pc.ConvertOptions(
         column_types=dict.fromkeys(ID_COLUMNS, pa.string()),
         strings_can_be_null=True,
@@ -220,7 +217,10 @@ def _read_csv(path: Path) -> Columns:
         with native(path) as file:
             table = pc.read_csv(file, pc.ReadOptions(use_threads=file.size() > BLOCK), convert_options=options)
     except pa.ArrowException as error:
+        _refuse_other_separators(path)
         raise InputError(_csv_complaint(path)) from error
+    if table.num_columns == 1:
+        _refuse_other_separators(path)
     if any(map(pa.types.is_binary, table.schema.types)):  # Arrow reads text that is not UTF-8 as binary
         raise InputError(_csv_complaint(path))
     result = of_arrow(table, str(path))

@@ -163,7 +163,7 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
     values[rows] = np.column_stack(numbers)
     covered = np.zeros(len(table), dtype=bool)
     covered[rows] = True
-    fit = fit_of(raw)
+    fit = fit_of(raw) if FIT_UNITS in raw.data or IN_FIT in raw.data else None
     return Scores(
         name,
         values[:, 0] if plain else values,
@@ -258,11 +258,9 @@ def kind_of(raw: columns.Columns) -> Kind:
     return "diagnostic" if kinds == {"diagnostic"} else "deployable"
 
 
-def fit_of(raw: columns.Columns) -> Fit | None:
-    """The fit in the columns `fit_units` and `in_fit`; None without these columns."""
+def fit_of(raw: columns.Columns) -> Fit:
+    """The fit in the columns `fit_units` and `in_fit`."""
     stated = [name for name in (FIT_UNITS, IN_FIT) if name in raw.data]
-    if not stated:
-        return None
     if len(stated) == 1:
         raise InputError(
             f"{raw.source}: {FIT_UNITS!r} and {IN_FIT!r} belong together, and there is only {stated[0]!r}: write the "

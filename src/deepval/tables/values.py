@@ -6,9 +6,10 @@ means the full one. An input is *affected* where V != 0, or |V| > 1e-9 where los
 a few actions; shares that divide by zero are NaN.
 """
 
+import hashlib
 import math
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +20,6 @@ from deepval import checks
 from deepval.arrays import Bool, Float, Int, Num, Shaped
 from deepval.display import Printable
 from deepval.errors import InputError, InputWarning, quote
-from deepval.files.canonical import joint_sha256
 from deepval.tables import columns, keys
 from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.costs import Costs
@@ -257,18 +257,16 @@ class ValueTable(Printable):
 
         Attributes are not hashed. Integer ids and text ids of the same spelling have the same digest.
         """
-        return joint_sha256(self._hash_parts())
-
-    def _hash_parts(self) -> Iterator[bytes | memoryview]:
-        yield "\n".join([*self.modes, *self.unit_ids, ""]).encode()
+        digest = hashlib.sha256("\n".join([*self.modes, *self.unit_ids, ""]).encode())
         ids = integers(self.input)
-        yield "\n".join(self.input).encode() if ids is None else np.ascontiguousarray(ids, dtype="<i8").data
-        yield self.unit.astype("<i4").data
+        digest.update("\n".join(self.input).encode() if ids is None else np.ascontiguousarray(ids, dtype="<i8").data)
+        digest.update(self.unit.astype("<i4").data)
         for column in (*self.losses.T, *(() if self.order is None else (self.order,))):
-            yield np.ascontiguousarray(column, dtype="<f8").data
+            digest.update(np.ascontiguousarray(column, dtype="<f8").data)
         for convention, costs in sorted(self.input_costs.items()):
-            yield convention.encode()
-            yield np.ascontiguousarray(costs, dtype="<f8").data
+            digest.update(convention.encode())
+            digest.update(np.ascontiguousarray(costs, dtype="<f8").data)
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -318,7 +316,7 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     raw = columns.read(source)
     prefix, mode_names = loss_columns(raw.data, raw.source)
     raw.require("unit", "input")
-    selected = chosen_modes(mode_names, modes, raw.source)
+    selected = mode_names if modes is None else chosen_modes(mode_names, modes, raw.source)
     by_prefix = cost_columns(raw.data, mode_names)
     used = {name for by_mode in by_prefix.values() for name in by_mode.values()} | {"unit", "input", "order", ESTIMATED}
     other = [n for n in raw.data if n not in used and not n.startswith((LOSS_PREFIX, REWARD_PREFIX))]

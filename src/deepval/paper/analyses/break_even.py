@@ -127,7 +127,7 @@ def rows(
                     BreakEvenRow(
                         cell=name,
                         allocator=allocator,
-                        **allowed.key.fields,
+                        **vars(allowed.key),
                         largest=even.largest,
                         spans=even.spans,
                         cost=cost,
@@ -152,7 +152,7 @@ def _over(budget: BudgetKey, allocator: str, members: Sequence[BreakEvenRow]) ->
     cost = median(costs) if costs else None
     return AffordableRow(
         allocator=allocator,
-        **budget.fields,
+        **vars(budget),
         cells=len(members),
         never=len(members) - len(largest),
         several=sum(len(row.spans) > 1 for row in members),
@@ -221,7 +221,7 @@ BREAK_EVEN = Analysis(
     kind=(BreakEvenRow, AffordableRow),
     table=table,
     chart=chart,
-    takes={"cells": "cells", "scores": "priced", "costs": "costs"},
+    takes={"cells": "cells", "scores": "scores_with_cost", "costs": "costs"},
     judges=True,
     over_cells=over_cells,
     over_cells_table=over_cells_table,

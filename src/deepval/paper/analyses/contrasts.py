@@ -76,7 +76,7 @@ REGRESSORS = ("router-mlp-value", "router-gbm-value")
 CLASSIFIERS = ("router-mlp-binary", "router-gbm-binary")
 
 
-def taught(recipe: str, label: str) -> str:
+def fit_name(recipe: str, label: str) -> str:
     """The name of a recipe fitted on a label."""
     return f"{recipe}{ON}{label}"
 
@@ -95,7 +95,7 @@ def known_labels(cell: BuiltCell, labels: Sequence[Label]) -> list[Label]:
         if lacking is None:
             available.append(label)
         else:
-            message = f"{cell.folder.name}: {label.name} left out, for the cell keeps no {lacking!r}."
+            message = f"{cell.folder.name}: {label.name} left out, because the cell has no column {lacking!r}."
             warnings.warn(InputWarning(message), stacklevel=2)
     return available
 
@@ -113,7 +113,7 @@ def scored_on_labels(
     ]
     scores = {}
     for recipe, label in watch(pairs, f"fitting on {cell.folder.name}"):
-        name = taught(recipe.name, label.name)
+        name = fit_name(recipe.name, label.name)
         try:
             fitted = fit_on(cell, recipe, target=label.target(recipe), seed=seed)
         except NothingToLearnError as error:
@@ -203,7 +203,7 @@ def contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]) -
     records = []
     for recipe in recipes:
         for label, against in pairs:
-            one, other = taught(recipe, label), taught(recipe, against)
+            one, other = fit_name(recipe, label), fit_name(recipe, against)
             inside = {cell: item for cell, item in bases.items() if {one, other} <= named[cell]}
             if not inside:
                 continue
@@ -234,7 +234,7 @@ def _contrast(
         against=against,
         cell=cell,
         cells=row.cells,
-        **row.budget.fields,
+        **vars(row.budget),
         difference=row.difference,
         lo=row.lo,
         hi=row.hi,

@@ -61,20 +61,23 @@ class HeldOutRow(BudgetColumns, RoleColumns):
 
 
 def rows(
-    results: Mapping[str, Result], diagnosed: Mapping[str, Result] | None = None, *, knowing: Collection[str] = ()
+    results: Mapping[str, Result],
+    diagnostic_results: Mapping[str, Result] | None = None,
+    *,
+    diagnostic_names: Collection[str] = (),
 ) -> list[HeldOutRow]:
     """One row per cell, budget and allocator, random first and diagnostics last.
 
     Args:
         results: Judgements on the test units of each cell.
-        diagnosed: Judgements of diagnostics, where they were judged apart.
-        knowing: Further names of diagnostics beside deepval's own.
+        diagnostic_results: Judgements of diagnostics, where they were judged apart.
+        diagnostic_names: Further names of diagnostics beside deepval's own.
     """
-    names = {*DIAGNOSTICS, *PLANNING_DIAGNOSTICS, *knowing}
+    names = {*DIAGNOSTICS, *PLANNING_DIAGNOSTICS, *diagnostic_names}
     records = []
     for cell, result in results.items():
         rows = [_row(cell, _role(row, names), row, result) for row in result.rows if _listed(row)]
-        other, taken = (diagnosed or {}).get(cell), {row.allocator for row in rows}
+        other, taken = (diagnostic_results or {}).get(cell), {row.allocator for row in rows}
         if other is not None:
             rows += [
                 _row(cell, "diagnostic", row, other)
@@ -92,10 +95,10 @@ def _listed(row: Row) -> bool:
     return row.allocator in CONTROLS or row.allocator not in REFERENCES
 
 
-def _role(row: Row, knowing: Collection[str]) -> Role:
+def _role(row: Row, diagnostic_names: Collection[str]) -> Role:
     if row.allocator in CONTROLS:
         return "control"
-    return "diagnostic" if row.allocator in knowing else "deployable"
+    return "diagnostic" if row.allocator in diagnostic_names else "deployable"
 
 
 def _row(cell: str, role: Role, row: Row, result: Result) -> HeldOutRow:
@@ -104,7 +107,7 @@ def _row(cell: str, role: Role, row: Row, result: Result) -> HeldOutRow:
         cell=cell,
         allocator=row.allocator,
         role=role,
-        **row.budget.fields,
+        **vars(row.budget),
         units=row.units,
         inputs=row.inputs,
         affected=affected,
@@ -202,5 +205,5 @@ HELD_OUT = Analysis(
     kind=HeldOutRow,
     table=table,
     chart=chart,
-    takes={"results": "results", "diagnosed": "diagnosed", "knowing": "knowing"},
+    takes={"results": "results", "diagnostic_results": "diagnostic_results", "diagnostic_names": "diagnostic_names"},
 )

@@ -17,7 +17,10 @@ __all__ = ["Finding", "RunRows", "findings"]
 @cache
 def findings() -> tuple[Finding, ...]:
     """Every finding, theme by theme."""
-    return tuple(Finding(**{**told, "told": _named(told["told"])}) for told in read_toml(FILE)["finding"])
+    return tuple(
+        Finding(**{key: value for key, value in entry.items() if key != "told"}, judge=_named(entry["told"]))
+        for entry in read_toml(FILE)["finding"]
+    )
 
 
 def _named(name: str) -> Any:

@@ -28,8 +28,10 @@ def _held_out(run: RunRows, **fields: object) -> list[Row]:
 
 
 def _verdicts(rows: Sequence[Row]) -> str:
-    told = [row["verdict"] for row in rows]
-    return f"better than random in {told.count('better')} of {len(told)} rows, worse in {told.count('worse')}"
+    verdicts = [row["verdict"] for row in rows]
+    return (
+        f"better than random in {verdicts.count('better')} of {len(verdicts)} rows, worse in {verdicts.count('worse')}"
+    )
 
 
 def heuristics(run: RunRows) -> Outcome | None:
@@ -49,7 +51,7 @@ def learned_find_signal(run: RunRows) -> Outcome | None:
 
 
 def none_wins_everywhere(run: RunRows) -> Outcome | None:
-    """No allocator beats random in every cell, nor does any in most."""
+    """No allocator beats random in more than half of the cells."""
     by_name: dict[str, list[Row]] = {}
     for row in _held_out(run, allocator=PUBLISHED):
         by_name.setdefault(row["allocator"], []).append(row)
@@ -89,7 +91,7 @@ def as_much_harm(run: RunRows) -> Outcome | None:
 
 
 def _against_random(run: RunRows, of: str, *, better: bool | None) -> Outcome | None:
-    """Means over cells of benefit or harm less random's, by allocator."""
+    """Benefit or harm of each allocator less that of random, as means over cells."""
     rows = [row for row in run.of("benefit-harm", alpha=0.2, allocator=PUBLISHED) if not row.get("cell")]
     field = f"{of}_difference"
     rows = [row for row in rows if row["kind"] == "selection" and row[f"{field}_lo"] is not None]
@@ -107,7 +109,7 @@ def trees_ignore_seeds(run: RunRows) -> Outcome | None:
 
 
 def networks_vary(run: RunRows) -> Outcome | None:
-    """Networks depend on the seed, and with them their verdicts."""
+    """Networks depend on the seed, and so do their verdicts."""
     rows = run.of("seeds", allocator=("router-mlp-value", "router-mlp-binary"))
     spans = [
         {"span": max(known) - min(known), "split": len(set(row["verdicts"])) > 1}
@@ -149,9 +151,9 @@ def own_consumer_wins_more(run: RunRows) -> Outcome | None:
 def objective_swap(run: RunRows) -> Outcome | None:
     """Training on perception gain instead makes no resolved difference on average."""
     rows = [row for row in run.of("objective-swap", alpha=0.2, recipe=PUBLISHED, cell=ALL) if row["lo"] is not None]
-    told = [f"{r['recipe']}, {r['against']} {r['difference']:+.3f} [{r['lo']:.3f}, {r['hi']:.3f}]" for r in rows]
+    texts = [f"{r['recipe']}, {r['against']} {r['difference']:+.3f} [{r['lo']:.3f}, {r['hi']:.3f}]" for r in rows]
     marks = (row["lo"] <= 0 <= row["hi"] for row in rows)
-    return of_every(marks, f"decision value less the gain: {'; '.join(told)}") if rows else None
+    return of_every(marks, f"decision value less the gain: {'; '.join(texts)}") if rows else None
 
 
 def published_objectives(run: RunRows) -> Outcome | None:
@@ -195,7 +197,7 @@ def wins_rest_on_many_units(run: RunRows) -> Outcome | None:
     marks = (True if entry["kept"] >= 0.5 else False if entry["kept"] <= 0 else None for entry in kept)
     if not run.of("concentration"):
         return None
-    return of_every(marks, words) if kept else Outcome(OPEN, "no win to look at")
+    return of_every(marks, words) if kept else Outcome(OPEN, "no allocator is better than random")
 
 
 LIGHT = ("router-mlp-value", "router-mlp-binary")
@@ -240,7 +242,7 @@ def break_even(run: RunRows) -> Outcome | None:
 
 
 def light_routers_inside(run: RunRows) -> Outcome | None:
-    """The light routers' own cost is below that in most cells."""
+    """The light routers' own cost is below the break-even cost in most cells."""
     rows = [row for row in run.of("break-even", **SMALL, allocator=LIGHT) if not row.get("cell") and row.get("priced")]
     words = ", ".join(f"{row['allocator']} in {row['inside']} of {row['priced']} cells" for row in rows)
     marks = (2 * row["inside"] > row["priced"] for row in rows)
@@ -248,7 +250,7 @@ def light_routers_inside(run: RunRows) -> Outcome | None:
 
 
 def uniform_leads(run: RunRows) -> Outcome | None:
-    """Where it fits, uniform full fidelity leads the best feasible allocator."""
+    """Where uniform full fidelity fits the budget, it leads the best feasible allocator."""
     rows = [row for row in run.of("uniform", kind="latency", alpha=0.5) if row.get("cell") and row["leader"]]
     marks = [{"better": True, "worse": False}.get(row["verdict"]) for row in rows]
     leads = sum(row["leader"] == "uniform" for row in rows)
@@ -265,7 +267,7 @@ def uniform_leads(run: RunRows) -> Outcome | None:
 
 
 def exceptions_are_harm(run: RunRows) -> Outcome | None:
-    """Where it does not lead, it raises the loss."""
+    """Where uniform full fidelity does not lead, it raises the loss."""
     rows = [row for row in run.of("uniform", kind="latency", alpha=0.5) if row.get("cell") and row["leader"]]
     behind = [row for row in rows if row["leader"] != "uniform"]
     words = f"of {len(behind)} cells in which it does not lead"

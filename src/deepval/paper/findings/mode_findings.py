@@ -37,13 +37,13 @@ def _shares(rows: Sequence[Row]) -> str:
 
 
 def signs_vary(run: RunRows) -> Outcome | None:
-    """Harm in every monocular cell."""
+    """A substantial share of the affected inputs is harmed in every monocular cell."""
     rows = _harm(run, MONOCULAR)
     return of_every((above(row, "harm_rate", SOME) for row in rows), _shares(rows)) if rows else None
 
 
 def signs_range(run: RunRows) -> Outcome | None:
-    """34 to 54 % in every monocular cell."""
+    """34 to 54 % of the affected inputs are harmed in every monocular cell."""
     rows = _harm(run, MONOCULAR)
     return of_every((within(row, "harm_rate", 0.34, 0.54) for row in rows), _shares(rows)) if rows else None
 
@@ -214,7 +214,7 @@ def published_planners(run: RunRows) -> Outcome | None:
 
 
 def planners_differ(run: RunRows) -> Outcome | None:
-    """IDM responds to fewer states than PDM-Closed."""
+    """IDM responds to escalation in fewer states than PDM-Closed."""
     by_loss = {row["system"]: row for row in run.of("signs", system=("pdm-closed-safety", "idm-safety"))}
     if len(by_loss) < 2:
         return None
@@ -225,7 +225,7 @@ def planners_differ(run: RunRows) -> Outcome | None:
 
 
 def viable(run: RunRows) -> Outcome | None:
-    """The controllers beat what looks at nothing."""
+    """The controllers beat predictors that look at nothing."""
     rows = run.of("viability", system=CONTROLLERS)
     words = f"margin over the best trivial predictor {span(rows, 'margin', percent=False)}"
     return of_every((above(row, "margin", 0.0) for row in rows), words) if rows else None
@@ -259,7 +259,7 @@ GAINS = ("E1", "E3", "E5", "E8")
 """The four gains of the paper's table: misses, misses and false positives, combined error, risk-weighted."""
 MISSES, RISK = "E1", "E8"
 FIXED = "target-free"
-"""The pool of signals that are fitted to neither objective."""
+"""The pool of signals that are fitted to neither of the two objectives."""
 
 
 def _agreement(run: RunRows) -> list[Row]:
@@ -278,7 +278,7 @@ def signs_disagree(run: RunRows) -> Outcome | None:
 
 
 def signs_disagree_range(run: RunRows) -> Outcome | None:
-    """On 25 to 51 % of the inputs."""
+    """Signs of perception gain and decision value differ on 25 to 51 % of the inputs."""
     rows = _agreement(run)
     marks = (within(row, "disagree", 0.25, 0.51) for row in rows)
     return of_every(marks, f"signs differ on {span(rows, 'disagree')}") if rows else None
@@ -306,7 +306,7 @@ def opposite_consumers(run: RunRows) -> Outcome | None:
 
 
 def unordered_consumers(run: RunRows) -> Outcome | None:
-    """The orders of two consumers have nothing to do with each other."""
+    """The rankings of two consumers are unrelated."""
     rows = [row for row in run.of("consumers") if row["gamma"] is not None and row["both"] >= LEAST_AFFECTED]
     words = f"gamma {span(rows, 'gamma', percent=False)}, ordered differently {span(rows, 'ordered_differently')}"
     return of_every((at_most(abs(row["gamma"]), 0.10, 0.30) for row in rows), words) if rows else None
@@ -326,7 +326,7 @@ def no_diagnostic(run: RunRows) -> Outcome | None:
 
 
 def best_diagnostic_depends(run: RunRows) -> Outcome | None:
-    """The best diagnostic is another for another consumer."""
+    """The best diagnostic differs from consumer to consumer."""
     leaders: dict[tuple[object, ...], list[str]] = {}
     for rows in _diagnostics(run):
         top = max(rows, key=lambda row: row["ndg"])
@@ -341,7 +341,7 @@ def best_diagnostic_depends(run: RunRows) -> Outcome | None:
 
 
 def _sweep(run: RunRows, field: str) -> list[Row]:
-    """The configurations of the paper's two tasks in which something is defined, of those with enough to go by."""
+    """Configurations of the paper's two tasks in which a field is defined, with enough affected inputs."""
     rows = run.of("robustness", task=("longitudinal", "lateral"))
     return [row for row in rows if row[field] is not None and row["affected"] >= LEAST_AFFECTED]
 
@@ -390,9 +390,9 @@ def selection_regret(run: RunRows) -> Outcome | None:
 
 
 def risk_regret(run: RunRows) -> Outcome | None:
-    """Choosing by the risk-weighted gain: not resolved in the paper."""
-    told = _regret(run, RISK)
-    if told is None:
+    """The cost of choosing by the risk-weighted gain is not resolved, as in the paper."""
+    outcome = _regret(run, RISK)
+    if outcome is None:
         return None
-    same = "unresolved here as in the paper" if told.verdict == OPEN else "resolved here, not in the paper"
-    return Outcome("holds" if told.verdict == OPEN else "does not hold", f"{told.words}; {same}")
+    same = "unresolved here as in the paper" if outcome.verdict == OPEN else "resolved here, not in the paper"
+    return Outcome("holds" if outcome.verdict == OPEN else "does not hold", f"{outcome.words}; {same}")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 Verdict = Literal["holds", "does not hold", "cannot be told"]
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 CHANCE = 0.05
-"""Share of cells that 95 % intervals contradict by chance where a statement is true of every cell."""
+"""Share of cells whose 95 % intervals contradict by chance a statement that is true of every cell."""
 Row = Mapping[str, Any]
 Records = Mapping[str, Mapping[str, Sequence[Row]]]
 """Rows by analysis and collection."""
@@ -19,14 +19,17 @@ Records = Mapping[str, Mapping[str, Sequence[Row]]]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a finding on the cells of one data set: the verdict, and the figures that it rests on in words."""
+    """The outcome of a finding on the cells of one data set: the verdict, and in words the figures behind it."""
 
     verdict: Verdict
     words: str
 
 
 def of_every(marks: Iterable[bool | None], words: str) -> Outcome:
-    """What is said of every cell: contradicted in no more than chance explains, and borne out in half of them."""
+    """A statement about every cell.
+
+    It fails if contradicted in more cells than chance explains, holds if borne out in at least half, and else is open.
+    """
     marks = list(marks)
     yes, no = marks.count(True), marks.count(False)
     verdict: Verdict = FAILS if no > CHANCE * len(marks) else HOLDS if marks and 2 * yes >= len(marks) else OPEN
@@ -34,7 +37,10 @@ def of_every(marks: Iterable[bool | None], words: str) -> Outcome:
 
 
 def of_most(marks: Iterable[bool | None], words: str) -> Outcome:
-    """What is said of most cells: borne out, or contradicted, in more than half of them."""
+    """A statement about most cells.
+
+    It holds if borne out in more than half of them, fails if contradicted in more than half, and is open otherwise.
+    """
     marks = list(marks)
     yes, no = marks.count(True), marks.count(False)
     verdict: Verdict = HOLDS if 2 * yes > len(marks) else FAILS if 2 * no > len(marks) else OPEN
@@ -42,7 +48,7 @@ def of_most(marks: Iterable[bool | None], words: str) -> Outcome:
 
 
 def of_mean(mark: bool | None, words: str) -> Outcome:  # noqa: FBT001
-    """What is said of a mean over cells, by its joint interval."""
+    """A statement about the mean over cells, judged by the joint interval of the mean."""
     return Outcome(OPEN if mark is None else HOLDS if mark else FAILS, words)
 
 
@@ -53,7 +59,7 @@ def _counts(marks: Sequence[bool | None]) -> str:
 
 
 def above(row: Row, field: str, limit: float) -> bool | None:
-    """Whether the whole interval of a field lies above a limit; False where it lies below; None where it holds it."""
+    """True if the whole interval of a field lies above a limit, False if below, None where it contains the limit."""
     lo, hi = row.get(f"{field}_lo"), row.get(f"{field}_hi")
     if lo is None or hi is None:
         return None
@@ -61,13 +67,13 @@ def above(row: Row, field: str, limit: float) -> bool | None:
 
 
 def below(row: Row, field: str, limit: float) -> bool | None:
-    """The other way round."""
+    """True if the whole interval of a field lies below a limit, False if above, None where it contains the limit."""
     mark = above(row, field, limit)
     return None if mark is None else not mark
 
 
 def within(row: Row, field: str, lo: float, hi: float) -> bool | None:
-    """Whether a figure with an interval lies in a range; False where its whole interval lies outside; else None."""
+    """True if a figure lies in a range, False if its whole interval lies outside the range, None otherwise."""
     value, low, high = (row.get(name) for name in (field, f"{field}_lo", f"{field}_hi"))
     if value is None or low is None or high is None:
         return None
@@ -75,7 +81,7 @@ def within(row: Row, field: str, lo: float, hi: float) -> bool | None:
 
 
 def apart(row: Row, other: Row, field: str) -> bool | None:
-    """Whether a field of one row lies above that of the other by both intervals; False: below; None: they overlap."""
+    """True if the interval of a field in one row lies above that in the other, False if below, None if they overlap."""
     (lo, hi), (other_lo, other_hi) = ((entry.get(f"{field}_lo"), entry.get(f"{field}_hi")) for entry in (row, other))
     if lo is None or hi is None or other_lo is None or other_hi is None:
         return None
@@ -83,7 +89,7 @@ def apart(row: Row, other: Row, field: str) -> bool | None:
 
 
 def at_most(value: float | None, borne_out: float, contradicted: float) -> bool | None:
-    """Whether a figure without an interval is small enough, or so large that it contradicts."""
+    """True if a figure without an interval is at most `borne_out`, False if above `contradicted`, None in between."""
     return None if value is None or borne_out < value <= contradicted else value <= borne_out
 
 
@@ -105,11 +111,11 @@ def _figure(value: float, *, percent: bool) -> str:
 CONTROLLERS = ("braking", "receding-horizon")
 MONOCULAR, ORACLE = "monocular", "oracle"
 LEAST_AFFECTED = 30
-"""Affected inputs from which on a cell is asked; with fewer, shares of them say nothing."""
+"""Fewest affected inputs of a cell that counts; with fewer, shares of affected inputs mean nothing."""
 PUBLISHED = (
     *("gate-ridge", "gate-gbm", "router-mlp-value", "router-mlp-binary", "router-gbm-value", "router-gbm-binary"),
 )
-"""The paper's learned allocators; others of this package are none of its findings."""
+"""The paper's learned allocators; the findings say nothing about this package's other allocators."""
 
 
 @dataclass(frozen=True)
@@ -118,14 +124,14 @@ class RunRows:
 
     Attributes:
         rows: Rows by analysis, every field unrounded.
-        cells: By label, what each cell is: geometry, system, cheap and full mode, counts.
+        cells: The properties of each cell by its label: geometry, system, cheap and full mode, counts.
     """
 
     rows: Mapping[str, Sequence[Row]]
     cells: Mapping[str, Mapping[str, Any]]
 
     def of(self, analysis: str, **requested: Any) -> list[Row]:
-        """Rows of an analysis with these fields; a tuple lists several values. Rows carry the fields of their cell."""
+        """Rows of an analysis with these values, each with its cell's properties; a tuple allows several values."""
         rows = [{**self.cells.get(str(row.get("cell")), {}), **row} for row in self.rows.get(analysis, ())]
         return [row for row in rows if all(_is(row.get(name), value) for name, value in requested.items())]
 
@@ -149,8 +155,8 @@ class Finding:
         says: What the paper says.
         where: Where it says so.
         rule: What bears it out here and what contradicts it.
-        analysis: The analysis that tells.
-        told: Rows -> verdict and figures; None where the data set has nothing that could tell.
+        analysis: The analysis whose rows decide.
+        judge: Rows -> verdict and figures; None where the data set has no rows to judge by.
     """
 
     name: str
@@ -159,4 +165,4 @@ class Finding:
     where: str
     rule: str
     analysis: str
-    told: Callable[[RunRows], Outcome | None]
+    judge: Callable[[RunRows], Outcome | None]
