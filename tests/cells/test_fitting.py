@@ -100,7 +100,7 @@ def test_a_refit_takes_the_learner_s_settings_from_the_file():
     made = fit_on(pair_cell(), FAST)
     assert refit(pair_cell(), made).to_json() == made.to_json() != fit_on(pair_cell(), FAST.name).to_json()
     other = replace(made, training=replace(made.training, settings={"learner": "Mlp"}))
-    with pytest.raises(InputError, match="router-gbm-value is fitted by Boosting; this one was by Mlp"):
+    with pytest.raises(InputError, match="router-gbm-value is fitted by Boosting; this allocator was fitted by Mlp"):
         refit(pair_cell(), other)
 
 
@@ -594,7 +594,7 @@ def test_a_target_of_many_frames_is_fitted_on_train_or_fit_and_nothing_between(t
             words = ("fit", cell.folder, "-a", "router-gbm-value", "--target", target, "--units", units)
             said = refusal(*words, "--out", tmp_path / "none.json")
             assert (
-                f"The target {target} rests on all frames of a fit at once, so the units must be train or fit" in said
+                f"The target {target} depends on all frames of a fit at once, so the units must be train or fit" in said
             )
     assert not list(tmp_path.iterdir())
     named = fit_on(cell, FAST, target="oric", units=",".join(cell.split.train))

@@ -227,7 +227,7 @@ def test_draws_times_units_are_bounded():
 
 def test_a_model_of_a_million_trees_is_refused():
     content = {"columns": 1, "leaf": [[0.0]] * 1_000_000, "threshold": [], "feature": [], "gap_left": []}
-    with pytest.raises(ValueError, match=r"there may be 10,000 trees with 1,048,576 leaves; there are more"):
+    with pytest.raises(ValueError, match=r"there may be at most 10,000 trees with 1,048,576 leaves; there are more"):
         Trees.of(content)
 
 

@@ -63,7 +63,7 @@ def test_errors_are_raised_where_the_result_would_stand(two):
         ({"name": "dask"}, "An engine must be one of local, ray; found 'dask'."),
         ({"workers": 0}, "An engine needs at least one worker; found 0."),
         ({"memory_mb": 0}, "Memory of a worker must be a whole number of MB; found 0."),
-        ({"address": "10.0.0.1:6379"}, "An address is one of a Ray cluster: give --engine ray with it."),
+        ({"address": "10.0.0.1:6379"}, "An address belongs to a Ray cluster: give --engine ray with it."),
     ],
 )
 def test_engines_that_there_are_not(settings, sentence):
@@ -142,7 +142,7 @@ def test_nobody_to_work_is_told_within_half_a_minute_and_ends_with_what_to_do(mo
             next(found)
     remarks = [str(one.message) for one in told]
     assert remarks[0] == "A worker was lost (with its machine); 1 is given to another."
-    assert remarks[1].startswith("No worker is to be had for 12 s now (the machine is gone); 2 units are waiting")
+    assert remarks[1].startswith("No worker has been available for 12 s (the machine is gone); 2 units are waiting")
     assert len(remarks[1:]) * driver.PATIENCE_S <= clock.now <= driver.GIVE_UP_S + 30
     assert len(remarks[1:]) > driver.GIVE_UP_S / 30
     assert "(the machine is gone) and 2 units are waiting: add a machine to the cluster" in str(refusal.value)

@@ -306,7 +306,7 @@ def test_objects_that_cannot_be_are_refused():
     ):
         with pytest.raises(InputError, match=sentence):
             replace(view, objects=replace(view.objects, **{name: value}))
-    with pytest.raises(InputError, match="nothing is observed"):
+    with pytest.raises(InputError, match="no observed objects"):
         replace(first, run=False)
     strange = replace(view, objects=replace(view.objects, cls=np.array(["Zeppelin"])))
     with pytest.raises(InputError, match=r"observed classes must be among .*'Zeppelin'"):

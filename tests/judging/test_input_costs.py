@@ -439,7 +439,7 @@ def test_the_kinds_that_columns_of_costs_allow(tmp_path):
     scores = tmp_path / "mine.csv"
     scores.write_text("input,score\n1,1\n2,2\n3,3\n")
     case = read_evaluation_data(path)
-    with pytest.warns(InputWarning, match=r"No money budgets: nothing says what mine costs"):
+    with pytest.warns(InputWarning, match=r"No money budgets: the cost of mine is unknown"):
         assert case.kinds(case.scores({"mine": scores}), "mj") == ["selection"]
     costs = tmp_path / "costs.toml"
     costs.write_text("[allocators.mine]\nusd = 0.0\n")

@@ -535,7 +535,7 @@ def test_a_card_goes_through_a_costs_file(tmp_path):
         "preprocess_ms": 0.3, "preprocess_p95_ms": 0.3, "inference_ms": 0.2, "inference_p95_ms": 0.2,
         "calls": 8, "tight": True, "threads": 2, "device": 'a "chip"', "energy": "GPU, CPU",
     }  # fmt: skip
-    assert table["other"]["energy"] == "not asked for"
+    assert table["other"]["energy"] == "not requested"
     assert not table["other"]["tight"]
     assert table["other"]["note"] == "Timing is uncertain: 3 calls are too few for a 95 % interval (target 2 %)."
     assert "ms_lo" not in table["other"]
@@ -628,7 +628,7 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
     assert asked == [("gate-ridge", Path("here"))]
     assert "gate-ridge (single): " in printed
     assert "gate-ridge-batched (batched 4): " in printed
-    assert "energy: not asked for" in printed
+    assert "energy: not requested" in printed
     again = call(*words, "--json")
     costs = read_costs(path)
     for name, entry in json.loads(again).items():

@@ -249,9 +249,9 @@ class Evil:
             "tensors by name and nothing else; the file asks for",
         ),
         ("w.pt", lambda: pickle.dumps(Evil()), "tensors by name and nothing else; the file asks for"),
-        ("w.pt", lambda: torch_bytes({**tensors(), "step": 3}), "nothing else; found 'step' that is none"),
+        ("w.pt", lambda: torch_bytes({**tensors(), "step": 3}), "nothing else; found 'step' that is not a tensor"),
         ("w.pt", lambda: torch_bytes([torch.zeros(1)]), "nothing else; found list"),
-        ("w.pt", lambda: torch_bytes({"state": tensors()}), "nothing else; found 'state' that is none"),
+        ("w.pt", lambda: torch_bytes({"state": tensors()}), "nothing else; found 'state' that is not a tensor"),
         ("w.pt", lambda: b"no weights", "must be"),
         ("w.npz", lambda: b"no weights", "must be plain arrays in an .npz file"),
         (
@@ -259,7 +259,11 @@ class Evil:
             lambda: torch_bytes({k: v for k, v in tensors().items() if k != "final.bias"}),
             "must hold 149 tensors; 1 are missing, the first 'final.bias'",
         ),
-        ("w.pt", lambda: torch_bytes({**tensors(), "more": torch.zeros(1)}), "hold 'more', which the network has not"),
+        (
+            "w.pt",
+            lambda: torch_bytes({**tensors(), "more": torch.zeros(1)}),
+            "hold 'more', which the network does not have",
+        ),
         (
             "w.pt",
             lambda: torch_bytes({**tensors(), "final.weight": torch.zeros(16, 5, 1, 1)}),

@@ -244,7 +244,7 @@ def test_what_is_refused_writes_nothing_and_what_is_stopped_goes_on(world, worke
     labels.write_text(good)
     worked.clear()
     make = mapping.unit_parts
-    for stop in (KeyboardInterrupt(), UnfinishedError("No worker could be had.")):
+    for stop in (KeyboardInterrupt(), UnfinishedError("No worker was available.")):
 
         def stopped(specs, unit, stop=stop):
             if unit == "0002":

@@ -638,7 +638,7 @@ def test_a_history_that_is_none_is_bad_input(tiny, tmp_path, content):
     ("entries", "score", "said"),
     [
         ({}, lambda cell: np.zeros(len(cell.scored)), "are constant: they rank as random does"),
-        ({"inputs": []}, speed, "the card says that nothing is looked at"),
+        ({"inputs": []}, speed, "the card lists no inputs, but scores of cell"),
         ({"cells": []}, speed, "has scores and is not declared on the card"),
         (
             {"inputs": ["image"], "costs": {"jetson-agx-xavier": {**PAID["jetson-agx-xavier"], "ms": 0}}},

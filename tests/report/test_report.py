@@ -188,3 +188,12 @@ def test_shares_of_an_almost_zero_loss_are_not_printed():
 
 def test_percentages_beyond_a_thousand_say_only_on_which_side():
     assert [percent(share) for share in (10.0, -10.0, 10.1, -9.9e6)] == ["1000.00%", "-1000.00%", "> 1000%", "< -1000%"]
+
+
+def test_no_affected_input_is_a_plain_sentence():
+    equal = np.ones(12)
+    table = deepval.ValueTable.from_columns(unit=np.arange(12) // 3, losses={"cheap": equal, "full": equal})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        text = console.render(deepval.evaluate(table, {"mine": np.arange(12.0)}, draws=10))
+    assert text.startswith("cheap -> full: escalation changes the loss of none of 12 inputs in 4 units.\n")

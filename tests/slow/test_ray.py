@@ -155,7 +155,7 @@ def test_without_any_machine_left_it_is_said_and_what_is_finished_stays(alone, p
             cache, mark = tmp_path / f"cache-{place}", tmp_path / f"done-{place}"
             with (
                 Losing(running.address, partial(losing_its_node_after, str(mark), 2)) as losing,
-                pytest.raises(InputError, match=r"No worker could be had for \d+ s .* 2 units are waiting"),
+                pytest.raises(InputError, match=r"No worker was available for \d+ s .* 2 units are waiting"),
             ):
                 perceive(pictures, cache, weights=alone / "tiny.onnx", sizes=SIZES, latency_samples=0, engine=losing)
             kept = contents(cache)

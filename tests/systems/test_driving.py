@@ -93,7 +93,7 @@ def test_an_unknown_class_and_a_future_that_was_not_logged_are_sentences():
         SAFETY.plan(things([(0, 9, 0, 0, "Ufo")]), road())
     with pytest.raises(InputError, match="this unit has no logged future:"):
         SAFETY.judged(road(), known(things([])))
-    with pytest.raises(InputError, match="this unit has no logged future of the others"):
+    with pytest.raises(InputError, match="this unit has no logged future of other objects"):
         SAFETY.judged(road(), known(things([]), future=replace(driven(), objects=())))
     with pytest.raises(InputError, match=r"times ahead must include 0\.5, .*; 2\.5 s is not there"):
         SAFETY.judged(road(), known(things([]), future=driven(times_s=np.arange(1, 5) * 0.5)))

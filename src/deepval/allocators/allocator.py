@@ -129,9 +129,9 @@ def unseen(uses: frozenset[Part], mode: CheapMode) -> str | None:
     if {"cheap boxes", "cheap objects"} & uses in (frozenset(), {"cheap boxes", "cheap objects"}):
         return None
     if mode.observes and "cheap boxes" in uses:
-        return "it looks at image boxes, and of this cheap mode it is observed objects that are looked at"
+        return "it looks at image boxes, and this cheap mode provides observed objects instead"
     if not mode.observes and "cheap objects" in uses:
-        return "it looks at observed objects, and of this cheap mode there are image boxes only"
+        return "it looks at observed objects, and this cheap mode provides image boxes only"
     return None
 
 
@@ -161,7 +161,7 @@ class Uncertainty(Signal):
     uses = frozenset({"cheap scores"})
 
     def undefined(self, mode: CheapMode) -> str | None:
-        """The reason for having no uncertainty: the mode has no probabilities; None if it has."""
+        """The reason why there is no uncertainty if the mode has no probabilities; None if it has some."""
         if mode.has_probabilities:
             return None
         return "the cheap mode has no scores" if mode.scores == "none" else "the cheap mode's scores are not calibrated"
@@ -207,7 +207,7 @@ class Memory(Signal):
 
 @dataclass(frozen=True)
 class Lost(Signal):
-    """Demand of missing objects: a_req of lost objects, moved on by the way travelled - a_req + 0.001 ego speed.
+    """Demand of missing objects: a_req of lost objects, nearer by the way travelled, - a_req + 0.001 ego speed.
 
     An object is lost if it was seen in the last 8 frames and no used box has overlapped its last box since.
     """
@@ -342,7 +342,7 @@ class Recipe(ABC):
 
     @property
     def per_mode(self) -> bool:
-        """Whether labels are the values of every mode above cheap; by default they are the target's."""
+        """Whether labels are the values of every mode above cheap; by default, labels are those of the target."""
         return False
 
     def undefined(self, mode: CheapMode) -> str | None:

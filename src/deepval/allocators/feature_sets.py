@@ -44,12 +44,13 @@ LOST = features_of(
         "lost_required_wider_08": "the same with the corridor 0.8 m wider on each side",
         "lost_required_narrower_04": "the same with the corridor 0.4 m narrower on each side",
         "lost_count": "number of missing objects ahead (0 < range <= 80 m)",
-        "lost_corridor_count": "number of those in the corridor",
-        "lost_nearest_m": "smallest range of those in the corridor, 80 if none",
-        "lost_for": "frames since the missing object that requires most was seen, if several, the fewest; NaN if none",
-        "lost_age": "frames in a row in which it had been seen (at most 8), if several, the most; NaN if none",
+        "lost_corridor_count": "number of missing objects in the corridor",
+        "lost_nearest_m": "smallest range of a missing object in the corridor, 80 if none",
+        "lost_for": "frames since the missing object that requires most was last seen (the fewest if several); "
+        "NaN if none",
+        "lost_age": "frames in a row in which that object had been seen, at most 8 (the most if several); NaN if none",
         "steady_required": "a_req of used objects seen in at least 3 frames in a row",
-        "sudden_required": "a_req of used objects seen in fewer",
+        "sudden_required": "a_req of used objects seen in fewer than 3 frames in a row",
         "demanding_age": "frames in a row in which the object that requires a_req has been seen (at most 8), if "
         "several, the most; NaN if a_req is 0",
     },

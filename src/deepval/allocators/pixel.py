@@ -1,6 +1,6 @@
 """Picture -> probability that escalation pays, by a small convolutional network in ONNX Runtime; and its plain file.
 
-The file is JSON like that of every allocator, with the network as an ONNX graph in base64: it loads without torch.
+The file is JSON like every allocator's file, with the network as an ONNX graph in base64: it loads without torch.
 Before the graph runs, `check_graph` compares it with the graph that training writes: a file can change the weights
 only. Frames are scored one at a time on one thread, so that a frame's score is bit-equal alone, in its unit and in any
 order.
@@ -132,7 +132,7 @@ def check_graph(content: bytes, name: str) -> None:
     graph_bytes = np.frombuffer(content, np.uint8)
     requirement = (
         f"{name}: its network must be the graph that `deepval fit` writes, which has {ours.content.size:,} bytes, the "
-        f"operators {', '.join(OPERATORS)} and no others, and is free in its weights alone"
+        f"operators {', '.join(OPERATORS)} and no others, and may differ in its weights alone"
     )
     if graph_bytes.size != ours.content.size:
         raise InputError(
@@ -140,7 +140,9 @@ def check_graph(content: bytes, name: str) -> None:
         )
     strange = np.flatnonzero((graph_bytes != ours.content) & ~ours.is_weight)
     if strange.size:
-        raise InputError(f"{requirement}; found another at byte {strange[0]:,}, and it is not executed. Fit it again.")
+        raise InputError(
+            f"{requirement}; found a different one at byte {strange[0]:,}, and it is not executed. Fit it again."
+        )
     if not np.isfinite(graph_bytes[ours.is_weight].view("<f4")).all():
         raise InputError(f"{name}: its network's weights must be finite numbers; found NaN or infinity. Fit it again.")
 
@@ -154,7 +156,7 @@ class _Layout(NamedTuple):
 
 @cache
 def _layout() -> _Layout:
-    """The layout of the graph: weight bytes are those that differ if all weight bits are 0 and if all are 1."""
+    """The layout of the graph: bytes that differ between all weight bits 0 and all 1 are weights."""
     none, every = (np.frombuffer(onnx_bytes(_constant_weights(byte)), np.uint8) for byte in (b"\x00", b"\xff"))
     return _Layout(none, none != every)
 

@@ -87,7 +87,7 @@ def fit_pixels(
     Args:
         recipe: The settings of the training.
         picture: Opens the picture of a fit input; one batch is in memory at a time.
-        labels: 1 if escalation pays, else 0.
+        labels: 1 if escalation pays, otherwise 0.
         training: The data of the training, for the file.
         watch: Reports every step.
     """

@@ -157,7 +157,7 @@ class Router:
             self._route = self.routing.start()
 
     def decide(self, arrived: Any) -> str:
-        """The mode to run on the next input: a frame if there is an allocator, else a score; sets `score`."""
+        """The mode to run on the next input: a frame if there is an allocator, otherwise a score; sets `score`."""
         if self.allocator is not None:
             arrived = self._score(self.allocator, arrived)
             if np.isnan(arrived if isinstance(arrived, float) else max(arrived)):
@@ -193,7 +193,7 @@ def _check_units(allocator: Allocator, scores: Any, units: Sequence[str] | None)
     if shared:
         raise InputError(
             f"{allocator.name}: validation scores must be of units that the allocator was not fitted on; it was fitted "
-            f"on those of {', '.join(shared[:5])}. Take `deepval.cells.fitting.calibration_scores`, or fit on training "
+            f"on {', '.join(shared[:5])}. Take `deepval.cells.fitting.calibration_scores`, or fit on training "
             "units alone."
         )
     if fit is None and units is None:
@@ -208,5 +208,7 @@ def _allocator(source: Allocator | str | Path) -> Allocator:
     if isinstance(source, Allocator):
         return source
     if not isinstance(source, str | Path):
-        raise InputError(f"An allocator must be one, its file or the name of a signal; found {quote(source)}.")
+        raise InputError(
+            f"An allocator must be an allocator object, its file or the name of a signal; found {quote(source)}."
+        )
     return SIGNALS[source] if isinstance(source, str) and source in SIGNALS else read_allocator(source)

@@ -27,7 +27,7 @@ from deepval.progress import Watch, unwatched
 
 Call = Callable[[Float[np.ndarray, "column"]], float]
 _CALLS: WeakKeyDictionary[Trees, Call | None] = WeakKeyDictionary()
-"""Trees -> the function that walks them. Kept outside the models, which stay plain numbers and can be pickled."""
+"""Trees -> the function that walks them. Stored outside the models, which stay plain numbers and can be pickled."""
 
 
 def predict_row(model: Model, row: Float[np.ndarray, "column"]) -> float:
@@ -59,7 +59,7 @@ def _walk(model: Trees) -> Call | None:
 HEAD_WEIGHTS = (-1.0, 0.5)
 """Weights of the second and third head in the score.
 
-The third, of rule "recall", is from cross-validation over KITTI's training and validation units.
+The third weight, for the rule "recall", is from cross-validation over KITTI's training and validation units.
 """
 RECALL = {"lost_required": 1.0, "required": -1.0, "ego_speed_mps": Lost().speed_weight}
 """The untrained signal `lost` as a sum of columns."""
@@ -209,7 +209,7 @@ class RowRecipe(Recipe):
         return self.rule == "modes"
 
     def admits(self, target: str, *, classifies: bool) -> bool:
-        """Values for one head per mode, signed targets for heads that separate help from harm, else any target."""
+        """Values for one head per mode, signed targets for heads that separate help from harm, otherwise any."""
         del classifies
         return {"value": True, "modes": target == "value"}.get(self.rule, target in SIGNED)
 
@@ -225,7 +225,9 @@ class RowRecipe(Recipe):
         """The recipe with the learner's settings."""
         kind = type(self.learner)
         if settings.get("learner") != kind.__name__:
-            raise InputError(f"{self.name} is fitted by {kind.__name__}; this one was by {settings.get('learner')}.")
+            raise InputError(
+                f"{self.name} is fitted by {kind.__name__}; this allocator was fitted by {settings.get('learner')}."
+            )
         values = {name: value for name, value in settings.items() if name != "learner"}
         return replace(self, learner=check_form(kind, values, f"the settings of {kind.__name__}"))
 
@@ -279,7 +281,7 @@ def _model(recipe: RowRecipe, rows: np.ndarray, labels: np.ndarray, *, classify:
 
 
 def _head(recipe: RowRecipe, rows: np.ndarray, values: np.ndarray, seed: int) -> Model:
-    """P(value > 0), inputs weighted by |value|; inputs of value 0 get the mean weight of the others."""
+    """P(value > 0), inputs weighted by |value|; inputs of value 0 get the mean weight of all other inputs."""
     positive = values > 0
     if not positive.any() or positive.all():
         return Linear(Standard.of(rows), np.zeros(rows.shape[1]), float(positive.all()))
@@ -332,7 +334,7 @@ def export(allocator: FittedAllocator, rows: Float[np.ndarray, "row column"]) ->
     """
     if not isinstance(allocator, Learned):
         raise InputError(
-            f"{allocator.name} is no function of a row of numbers, so there is no graph from row to score."
+            f"{allocator.name} is not a function of a row of numbers, so there is no graph from row to score."
         )
     library("onnxruntime", purpose="Checking an exported graph", extra="vision")
     graph = onnx_of(allocator)

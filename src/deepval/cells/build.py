@@ -79,7 +79,7 @@ class UnitMap:
 
     @cached_property
     def _readings(self) -> dict[str, dict[str, Any] | None]:
-        """By unit, everything that its reading rests on; None without a store, or where it cannot be listed."""
+        """For each unit, everything that reading it depends on; None if there is no store or this cannot be listed."""
         first = self.specs[0]
         return {unit: None if self.store is None else unit_rests_on(first, unit) for unit in first.units}
 
@@ -109,7 +109,7 @@ class UnitMap:
         stored_own = []
         for spec in requested:
             slot, settings = slots(spec.definition)[1], own_settings(spec)
-            # Only test units have drawn frames, so a part of one role must not serve a unit of another.
+            # Only test units have drawn frames, so a part stored for a test unit must not be used for another role.
             stored_own.append({u: self._stored(u, slot, {**settings, "shown": u in test_units}) for u in units})
         shared = {u: shared_of(arrays, u) for u, part in stored_shared.items() if (arrays := part.read()) is not None}
         own = [
@@ -121,7 +121,7 @@ class UnitMap:
         new_parts = self.map_units(partial(_parts, requested, calibrations), lacking)
         watched = self.watch(lacking, f"units of {requested[0].dataset}")
         for (unit, _, indices), (common, parts) in zip(watched, new_parts, strict=True):
-            # Each part is stored at once: a build that is stopped goes on from there.
+            # Each part is stored as soon as it is computed, so that a stopped build resumes there.
             if common is not None:
                 stored_shared[unit].write(shared_arrays(common))
                 shared[unit] = common
@@ -175,11 +175,11 @@ class Shared:
     def evidence(self) -> dict[str, Float[np.ndarray, "input"]]:
         """Columns for labels and diagnostics, per input of `inputs`.
 
-        The columns are perception losses of both modes (on the ground where both report 3D boxes and not both image
-        boxes) and the deceleration that the reference requires. Where both modes have probabilities, there are also the
-        routing objectives, each of which depends on many frames. They are computed once from the fit units only and
-        once from the training units only, and are NaN elsewhere, so that a fit on training units never depends on
-        validation frames.
+        The columns are perception losses of both modes (matched on the ground where both report 3D boxes but not both
+        report image boxes) and the deceleration that the reference requires. Where both modes have probabilities, there
+        are also the routing objectives, each of which depends on many frames. They are computed once from the fit units
+        only and once from the training units only, and are NaN elsewhere, so that a fit on training units never depends
+        on validation frames.
         """
         columns = _common_columns([part.evidence for part in self.parts])
         if not {"cheap_E1", "full_E1"} <= columns.keys():
@@ -191,7 +191,7 @@ class Shared:
         return columns
 
     def _routed(self, role: str) -> dict[str, Float[np.ndarray, "input"]]:
-        """The routing objectives of a role's units, computed from those units alone, NaN elsewhere."""
+        """The routing objectives for the units of a role, computed from those units alone; NaN for other units."""
         chosen = np.isin(self.spec.units, getattr(self.spec.roles, role))
         parts = [part for part, inside in zip(self.parts, chosen, strict=True) if inside and len(part.inputs)]
         inside = np.repeat(chosen, [len(part.inputs) for part in self.parts])
@@ -220,7 +220,7 @@ class Cell:
     """A cell in memory.
 
     Attributes:
-        spec: Everything that the cell rests on.
+        spec: Everything that the cell depends on.
         table: The losses to judge on.
         outcomes: Plans and loss terms behind them.
         shown: The most harmed and most helped frames, drawn, unit by unit.
@@ -318,7 +318,7 @@ def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
 
 
 def _common_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The columns that every unit has: without detections, a unit does not show whether its mode gives image boxes."""
+    """The columns of all units: a unit without detections does not reveal whether its mode reports image boxes."""
     names = [name for name in parts[0] if all(name in part for part in parts)]
     return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
@@ -336,7 +336,7 @@ def _calibrations(units: UnitMap) -> dict[str, Calibration]:
 
 
 def _raw_modes(spec: CellSpec) -> list[ModeSpec]:
-    """The ends of the ladder whose scores must be calibrated."""
+    """Those of the cheapest and the fullest mode that have raw scores, which must be calibrated."""
     ends = (spec.modes[0], spec.modes[-1])
     return [mode for mode in ends if mode.reader is not None and mode.reader.scores == "raw"]
 

@@ -103,7 +103,7 @@ def _near_part(line_m: Float[np.ndarray, "point 2"]) -> list[list[float]]:
 
 
 def thinned(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "fewer 2"]:
-    """The line without the points that it does not need to stay within `TRUE_TO_M` (Douglas and Peucker)."""
+    """The line without the points whose removal moves it by at most `TRUE_TO_M` (Douglas and Peucker)."""
     selected, spans = {0, len(line_m) - 1}, [(0, len(line_m) - 1)]
     while spans:
         first, last = spans.pop()
@@ -128,7 +128,7 @@ def _rounded(numbers: np.ndarray) -> Any:
 
 WIDTH_PX, QUALITY = 960, 80
 FOLDERS = ("", "image_02", "training/image_02")
-"""Folders under that of a data set which may contain its pictures."""
+"""Folders inside a data set's folder that may contain its pictures."""
 
 
 def pictures(frames: Mapping[str, Any], *, root: Path | None = None) -> dict[str, str]:
@@ -242,7 +242,7 @@ def extremes(
     branches: Branches,
     outcomes: Outcomes,
 ) -> dict[str, dict[str, Any]]:
-    """The frames of a unit with the largest harm and the largest benefit, by sign; a sign without any has no entry."""
+    """The frames of a unit with the largest harm and the largest benefit, by sign; a sign without one has no entry."""
     drawn_frames = {}
     for sign, direction in SIGNS.items():
         size = direction * outcomes.values

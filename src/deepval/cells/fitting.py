@@ -58,7 +58,7 @@ def fits_kept_by(keeper: Keeper) -> Iterator[None]:
 
 
 def _units_with_inputs(cell: BuiltCell, units: Sequence[str]) -> list[str]:
-    """The units that have inputs in the cell; a warning names the others."""
+    """The units that have inputs in the cell; a warning names those that have none."""
     here = set(cell.table.unit_ids.tolist())
     empty = [unit for unit in units if unit not in here]
     if len(empty) == len(units):
@@ -136,24 +136,24 @@ def _fit_to_target(
 
 
 def _role(cell: BuiltCell, used: Sequence[str], target: str) -> str:
-    """The role whose units these are; a target that rests on many frames is stored for the roles train and fit only."""
+    """The role with exactly these units: a target that depends on many frames is stored for train and fit only."""
     here = set(cell.table.unit_ids.tolist())
     for role, units in (("train", cell.split.train), ("fit", cell.split.fit)):
         if here & set(units) == here & set(used):
             return role
     raise InputError(
-        f"The target {target} rests on all frames of a fit at once, so the units must be train or fit (train and "
+        f"The target {target} depends on all frames of a fit at once, so the units must be train or fit (train and "
         f"validation); found {', '.join(used)}: fit on --units train or fit, or take another target."
     )
 
 
 def _sights(cell: BuiltCell, units: Sequence[str]) -> tuple[Sight, ...]:
-    """The sights of some units."""
+    """What allocators may look at (`Sight`) in some units."""
     return tuple(sight for sight in cell.sights if sight.view.scene.unit in units)
 
 
 def _rows(table: ValueTable, sights: Sequence[Sight]) -> Int[np.ndarray, "input"]:
-    """Row of each input of a table among the frames of sights, unit after unit."""
+    """Row of each input of a table among the frames of these sights, which follow unit after unit."""
     frames = np.concatenate([np.zeros(0, dtype=str), *(sight.view.scene.inputs for sight in sights)])
     rows = positions(table.input, frames)
     if (rows < 0).any():
@@ -181,7 +181,7 @@ class Scored:
         kind: Whether a vehicle could compute them.
         input: The inputs that have a score.
         score: Score of each input; one per mode above cheap where the allocator scores modes.
-        modes: Names of those modes, empty for a plain score.
+        modes: Names of the modes that are scored; empty where an input has only one score.
         inputs: Number of inputs, with a score or without.
         reason: Why some inputs have no score; None where all have one.
         fit: Which inputs are in units that the allocator was fitted on; None where unknown.
@@ -220,7 +220,7 @@ class Scored:
 
 
 def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
-    """The signal of this name, the fitted allocator in this file, or the one of that name in a cell's folder."""
+    """A signal by its name, or a fitted allocator by its file or by its name in a cell's folder."""
     if isinstance(text, str) and text in SIGNALS:
         return SIGNALS[text]
     file = Path(text)
@@ -237,7 +237,7 @@ def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
 
 
 def called(text: str) -> str:
-    """The name of an allocator's scores and costs: that of its file, or its own."""
+    """The name of an allocator's scores and costs: the file's name without its suffix, or the text itself."""
     return Path(text).stem if reading.is_file(Path(text)) else text
 
 
@@ -269,7 +269,7 @@ def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str |
 
 
 def _fit_on_units(cell: BuiltCell, allocator: Allocator, table: ValueTable) -> Fit:
-    """Which inputs of a table, a part of the cell's, are in units that the allocator was fitted on."""
+    """Which inputs of a table (all or some of the cell's) are in units that the allocator was fitted on."""
     units = _fitted_units(cell, allocator)
     number = len(allocator.training.units) if isinstance(allocator, FittedAllocator) else len(units)
     return Fit(np.full(len(table), number), np.isin(table.unit_ids, units)[table.unit])
@@ -278,7 +278,7 @@ def _fit_on_units(cell: BuiltCell, allocator: Allocator, table: ValueTable) -> F
 def _fitted_units(cell: BuiltCell, allocator: Allocator) -> list[str]:
     """The units of the cell's data set that an allocator was fitted on, on this cell or another."""
     if not isinstance(allocator, FittedAllocator):
-        # A signal of probabilities rests on the map from raw scores, which the build fits on training units.
+        # A signal that uses probabilities depends on the score calibration, which the build fits on training units.
         calibrated = cell.views[0].mode.calibration is not None and "cheap scores" in allocator.uses
         return list(cell.split.train) if calibrated else []
     # A cell's id begins with its data set, and other data sets may use the same names for other units.
@@ -296,8 +296,8 @@ def calibration_scores(
     """Scores to judge and to calibrate by: where avoidable, no validation input is scored by a fit that used its unit.
 
     An allocator that was fitted on validation units scores the other units itself. For its validation units the same
-    recipe, target and seed are fitted again without them. Where that is impossible (it was fitted on another cell or
-    on validation units alone, or needs an extra to fit) it scores them itself, and `fit` marks their inputs.
+    recipe, target and seed are fitted again without them. Where that is impossible (it was fitted on another cell or on
+    validation units alone, or needs an extra to fit), the allocator scores them itself, and `fit` marks their inputs.
     """
     diagnostics = DIAGNOSTICS | PLANNING_DIAGNOSTICS
     if isinstance(allocator, str) and allocator in diagnostics:
@@ -368,7 +368,7 @@ def out_of_fold(cell: BuiltCell, recipe: str | Recipe, *, folds: int = 5, seed: 
 
 
 def _fold(cell: BuiltCell, recipe: Recipe, folds: int, seed: int, number: int) -> Scored:
-    """Scores of the inputs of one fold by a fit on the others."""
+    """Scores of the inputs of one fold by a fit on the other folds."""
     fold, unit = unit_folds(cell.table, folds), cell.table.unit_ids[cell.table.unit]
     seen, unseen = (sorted(set(unit[rows].tolist())) for rows in (fold != number, fold == number))
     return score_on(cell, _fit_to_target(cell, recipe, seen, recipe.target, seed=seed), units=unseen)
@@ -410,9 +410,10 @@ def scored_by_all(
     lenient: bool = False,
     watch: Watch = unwatched,
 ) -> dict[str, Scored]:
-    """Scores of all inputs by signals and by recipes fitted on `units`, all unless named; judge on test units.
+    """Scores of all inputs by signals and by recipes (all suitable ones where None), which are fitted on `units`.
 
-    Where `lenient`, recipes that have nothing to learn from the units are left out with a warning.
+    Judge these scores on test units. Where `lenient`, recipes that have nothing to learn from the units are left out
+    with a warning.
     """
     scores = {name: score_on(cell, SIGNALS[name], units="all") for name in signals}
     names = list(recipes_for(cell) if recipes is None else recipes)

@@ -3,9 +3,9 @@
 values.parquet has losses per input and mode with columns to slice by; terms.parquet actions and loss terms per mode,
 from which other loss weights recombine; frames.json drawn frames; view/ the data that an allocator may use;
 evidence.parquet the data that only labels and diagnostics may use; split.json the frozen split; costs.toml costs, where
-there are some; manifest.json the definition, the SHA-256 of every input and output file, and the id that rests on them.
-Files are written whole and the manifest last, so a folder without one is not a cell. The same inputs give the same
-bytes.
+there are some; manifest.json the definition, the SHA-256 of every input and output file, and the id, which is computed
+from them. Files are written whole and the manifest last, so a folder without one is not a cell. The same inputs give
+the same bytes.
 """
 
 from collections.abc import Mapping
@@ -113,7 +113,7 @@ class BuiltCell:
 
     @property
     def definition(self) -> Mapping[str, Any]:
-        """Everything that the cell rests on."""
+        """Everything that the cell depends on."""
         return self.manifest.definition
 
     @cached_property

@@ -50,12 +50,12 @@ def note(
     scores: Mapping[str, Scores],
     plan: str | None = None,
 ) -> None:
-    """Append a line to the cell's ledger: a command judged scores on these units (all where None); only for test units.
+    """Append a line to the cell's ledger: a command judged scores on test units.
 
     Args:
         cell: The cell; None for a values file, which has no ledger.
         by: The command.
-        units: Units judged on.
+        units: Units judged on, all where None; without a test unit among them, nothing is written.
         scores: The judged scores.
         plan: SHA-256 of the preregistered plan, if any.
 
@@ -181,7 +181,7 @@ class EvaluationData:
         return None if named is None else list(named)
 
     def scores(self, named: Mapping[str, Path]) -> dict[str, Scores]:
-        """Scores in files, aligned with the table; of a cell also by name in its folder, or all if none is named."""
+        """Scores in files, aligned with the table; for a cell, also by name in its folder, and all if none is named."""
         files = dict(named) if self.cell is None else self._score_files(named)
         if not files:
             raise InputError(f"{self.source}: at least one scores file must be given to judge; found none: give -s.")
@@ -204,7 +204,7 @@ class EvaluationData:
             units = file_content(fitted)["training"]["units"]
             inside = np.isin(self.table.unit_ids, list(map(str, units)))[self.table.unit]
         except (InputError, KeyError, TypeError):
-            return scores  # the file is no allocator's: the units stay unknown
+            return scores  # the file is not an allocator: the units stay unknown
         return replace(scores, fit=Fit(np.full(len(inside), len(units)), inside))
 
     def _score_files(self, named: Mapping[str, Path]) -> dict[str, Path]:
@@ -226,17 +226,17 @@ class EvaluationData:
         return chosen or stored
 
     def kinds(self, scores: Mapping[str, Scores], convention: Convention, *, every: bool = False) -> list[str]:
-        """Kinds of budgets that the costs allow: kinds that charge at least one of the scores, or all if `every`.
+        """Kinds of budgets that the costs allow: they charge one or more allocators, or all if `every`.
 
-        Where a costs file charges none of them, every kind whose modes have a cost is returned.
+        Where a costs file charges no allocator, every kind whose modes have a cost is returned.
         """
         costs, per_input, measured = self.table.costs, self.table.input_costs, conventions(convention)
         if costs is None:
             unpaid = [kind for kind, unit in measured.items() if unit in per_input]
             if unpaid:
                 note = (
-                    f"No {' and no '.join(unpaid)} budgets: nothing says what {', '.join(scores)} costs. Give --costs "
-                    "with [allocators.NAME] of each; 0 is a claim, too."
+                    f"No {' and no '.join(unpaid)} budgets: the cost of {', '.join(scores)} is unknown. Give --costs "
+                    "with [allocators.NAME] for each; a cost of 0 must be stated, too."
                 )
                 warnings.warn(InputWarning(note), stacklevel=2)
             return ["selection"]
@@ -290,7 +290,7 @@ def note_unknown_fits(scores: Mapping[str, Scores]) -> None:
 
 
 def _has_cost(costs: Costs, scores: Scores, unit: Convention) -> bool:
-    """Whether the costs include a cost of an allocator in a unit."""
+    """Whether an allocator is deployable and has a cost in this unit."""
     return scores.kind == "deployable" and unit in costs.allocators.get(scores.name, {})
 
 
@@ -311,14 +311,14 @@ def read_evaluation_data(
 
 
 def head_of(files: OnDisk, costs: Path | None = None) -> EvaluationData:
-    """A case of the first input of a table that is not read into memory: it has the table's modes and costs."""
+    """Evaluation data with only the first input of a table on disk: enough to know its modes and costs."""
     parts = Parts.of(files.source)
     parts.require("unit", "input")
     return EvaluationData(files.source, read_values(parts.head(), costs=costs))
 
 
 def heads_of(case: EvaluationData, files: Mapping[str, Path]) -> dict[str, Scores]:
-    """Placeholder scores of the first input of a table that is not read into memory: names and kinds of the files."""
+    """Placeholder scores of the first input of a table on disk, with the names and kinds of the scores files."""
     if not files:
         raise InputError(f"{case.source}: at least one scores file must be given to judge; found none: give -s.")
     heads = {name: Parts.of(path, name).head() for name, path in files.items()}

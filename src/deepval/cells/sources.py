@@ -53,7 +53,7 @@ class ModeFile:
 
 
 def from_files(source: Dataset, files: Sequence[ModeFile], *, units: Sequence[str] | None = None) -> Material:
-    """A data set on disk and modes on it, from files of detections or without, cheap first."""
+    """A data set on disk and its modes, cheap first, each from a file of detections or built in."""
     _refuse_repeated([file.name for file in files])
     chosen = source.select(units) if units is not None else _cached_units(source, files)
     return Material(source, tuple(_from_file(file, source, chosen) for file in files), chosen)
@@ -149,7 +149,7 @@ def located(
     maps: Path | None = None,
     planner: PlannerPaths | None = None,
 ) -> CellSpec:
-    """The cell's specification with its data set and modes at hand; InputError where they are not those it rests on.
+    """The cell's specification with its data set and modes at hand; InputError where they are not those of the build.
 
     Args:
         cell: The cell.
@@ -173,7 +173,7 @@ def located(
     if absent:
         local = replace(local, system=spec.system, constants=spec.constants, rule=None)
     if local.id != cell.id:
-        differences = local.differences(spec) or ("what it rests on",)
+        differences = local.differences(spec) or ("its definition differs",)
         raise InputError(f"{cell.folder}: the data given must be those that the cell was built from; {differences[0]}.")
     return local
 
@@ -278,18 +278,18 @@ def is_specification(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class SearchFolders:
-    """Folders in which the files of a specification are searched for: that of the specification first."""
+    """Folders in which the files of a specification are searched for: the specification's own folder first."""
 
     folders: tuple[Path, ...]
 
     def path(self, name: str) -> Path:
-        """Path of a file or folder in the first search folder that has it; in the first one where none has."""
+        """Path of a file or folder in the first search folder that has it, or in the first folder if none has."""
         paths = [folder / name for folder in self.folders]
         return next((path for path in paths if reading.exists(path)), paths[0])
 
 
 def read_specification(path: Path, data: Path | None = None) -> list[BuildGroup]:
-    """The cells that a file specifies: every combination of its geometries and systems, pair by pair of modes."""
+    """The cells that a file specifies: every combination of its geometries and systems, for each pair of modes."""
     fields = read_json(path) if path.suffix == ".json" else read_toml(path)
     try:
         return _cells(fields, SearchFolders((path.parent,) if data is None else (path.parent, data)))

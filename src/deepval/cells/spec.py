@@ -1,6 +1,6 @@
 """A command line, a track's file or a manifest -> CellSpec: everything that defines a cell.
 
-A specification gives the cell's id, a hash of everything that the cell rests on (files by SHA-256, thresholds,
+A specification gives the cell's id, a hash of everything that the cell depends on (files by SHA-256, thresholds,
 constants), and compares cells. From a command line, it also has the data set and the reports on this machine.
 """
 
@@ -25,7 +25,7 @@ from deepval.systems.learned import MARKS
 from deepval.systems.system import constants, settable, with_constants
 
 TEST_SHARE, VALIDATION_SHARE = 0.285, 0.15
-"""Rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test."""
+"""Shares of the units; numbers are rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test units."""
 FEWEST = 3
 """Smallest number of units that are split."""
 ROLES = ("train", "validation", "test", "fit", "all")
@@ -219,7 +219,7 @@ class CellSpec:
 
     @cached_property
     def definition(self) -> dict[str, Any]:
-        """Everything that the cell rests on, as written to a manifest."""
+        """Everything that the cell depends on, as written to a manifest."""
         return {
             "dataset": {"name": self.dataset, "files": dict(self.files), "units": list(self.units)},
             "modes": {mode.name: mode.definition for mode in self.modes},
@@ -285,7 +285,9 @@ class CellSpec:
     def acting(self) -> System:
         """The downstream system, ready to plan; raises InputError with the missing part where it is not."""
         if self.rule is None and self.learned is not None:
-            raise InputError(f"{self.name}: the learned planner acts again from its files: give --weights and --masks.")
+            raise InputError(
+                f"{self.name}: the learned planner needs its files to plan again: give --weights and --masks."
+            )
         if self.rule is None:
             raise InputError(
                 f"{self.name}: this version does not know the system {self.system}: build the cell with it."
@@ -417,7 +419,7 @@ def folder_digests_of(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def unlike(required: Any, actual: Any, point: str = "") -> Iterator[str]:
-    """Phrases for the points in which plain data differ from the required ones."""
+    """Phrases for the points in which plain data differ from the required data."""
     if isinstance(required, Mapping) and isinstance(actual, Mapping):
         for key in dict.fromkeys([*required, *actual]):
             yield from unlike(required.get(key), actual.get(key), f"{point} {key}".lstrip())

@@ -1,6 +1,6 @@
 """The parts of cells that one unit contributes: what they contain, their keys in a store, their arrays in its files.
 
-The key of a part lists everything that it rests on: the files of its unit by their hashes, the report of each mode
+The key of a part lists everything that it depends on: the files of its unit by their hashes, the report of each mode
 there, and settings. The store adds the code that computes the part. The slot of a part names its data set, modes,
 placing and system, so that the store can find outdated parts.
 """
@@ -76,7 +76,7 @@ class SharedPart:
 
 
 class PartStore(ABC):
-    """Stores arrays under everything that they rest on."""
+    """Stores arrays under everything that they depend on."""
 
     @abstractmethod
     def read(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
@@ -89,7 +89,7 @@ class PartStore(ABC):
 
 @dataclass(frozen=True)
 class StoredPart:
-    """The entry of a part in a store; no entry without a store, or where the key cannot be listed."""
+    """The entry of a part in a store; empty if there is no store or the part's key cannot be listed."""
 
     store: PartStore | None
     slot: str
@@ -113,7 +113,7 @@ def slots(definition: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def unit_rests_on(spec: CellSpec, unit: str) -> dict[str, Any] | None:
-    """Everything that cells of a data set and modes read of a unit; None where only reading it would show that."""
+    """Everything about a unit that cells of this data set and modes depend on; None if unknown until it is read."""
     beside = None if spec.source is None else spec.source.beside(unit)
     if spec.source is None or beside is None:
         return None
@@ -135,7 +135,7 @@ def unit_rests_on(spec: CellSpec, unit: str) -> dict[str, Any] | None:
 
 
 def own_settings(spec: CellSpec) -> dict[str, Any]:
-    """The settings that a cell's own parts rest on, besides the readings of a unit and whether its frames are drawn."""
+    """The settings that a cell's own parts depend on, besides the unit's data and whether its frames are drawn."""
     return {"part": "own", **{name: spec.definition[name] for name in ("geometry", "persistence", "system")}}
 
 

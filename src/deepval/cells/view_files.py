@@ -260,7 +260,9 @@ def camera_of(entry: Mapping[str, Any]) -> Camera:
 def _pictures(view: View) -> bytes:
     if not view.scene.has_image.all():
         missing = view.scene.inputs[int(np.flatnonzero(~view.scene.has_image)[0])]
-        raise InputError(f"Pictures are kept of whole units; {missing} has none: build without them, or add the file.")
+        raise InputError(
+            f"Pictures are stored for whole units; {missing} has none: build without them, or add the file."
+        )
     out = io.BytesIO()
     np.save(
         out, np.stack([sample_pixels(picture(view.scene, frame)) for frame in range(len(view))]), allow_pickle=False
@@ -387,9 +389,10 @@ class FramesForm(TypedDict):
 
 
 def read_frames(path: Path) -> dict[str, Any]:
-    """The frames in a file; of more than `MOST`, only the most harmed and most helped.
+    """The frames in a file; if there are more than `MOST`, only the most harmed and most helped.
 
-    Then `frames_in_file` is the number of all frames. A file in a cell's folder must be unchanged since the build.
+    In that case, `frames_in_file` is the number of all frames. A file in a cell's folder must be unchanged since the
+    build.
     """
     built = cell_content(path)
     data = reading.content(path, WHAT) if built is None else built
@@ -411,7 +414,7 @@ def read_frames(path: Path) -> dict[str, Any]:
 class _Thinned:
     """Empties frames that cannot be among the most harmed or helped while a file is read, to bound the memory.
 
-    Of an emptied frame only `value` stays.
+    An emptied frame keeps only its `value`.
     """
 
     def __init__(self) -> None:

@@ -260,8 +260,8 @@ def score(
 ) -> None:
     """Score a cell's inputs by an allocator or a signal.
 
-    Inputs without a score are left out and quantity. An allocator that was fitted on validation units does not score
-    them itself: the same recipe, fitted on the training units alone, does.
+    Inputs without a score are left out, and their number is printed. An allocator that was fitted on validation units
+    does not score them itself: the same recipe, fitted on the training units alone, does.
 
     Example: deepval score cells/braking-monocular gate-gbm
     """
@@ -340,8 +340,9 @@ def _export(cell: Path, allocator: str, out: Path | None, *, json: bool) -> None
             "rows": checked.rows,
             "difference": checked.difference,
         }
-        same = "all to the bit" if checked.equal == checked.rows else f"{checked.equal:,} of them to the bit"
-        description = f"on {checked.rows:,} rows ONNX Runtime scores as we do within {checked.difference:.2g}, {same}"
+        same = "all are equal" if checked.equal == checked.rows else f"{checked.equal:,} of them are equal"
+        apart = f"the scores of ONNX Runtime and deepval differ by at most {checked.difference:.2g}"
+        description = f"on {checked.rows:,} rows {apart}, {same}"
     else:
         raise InputError(f"{fitted.name} is not a fitted allocator: --export takes one that `deepval fit` wrote.")
     if json:

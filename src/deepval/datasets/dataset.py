@@ -34,7 +34,7 @@ class Dataset(ABC):
         """The files of a unit, by names that do not depend on the folder."""
 
     def beside(self, unit: str) -> Mapping[str, Any] | None:
-        """Settings that a unit depends on besides its files, as plain data; None: not listed, never cached."""
+        """Settings that a unit depends on besides its files, as plain data; None, never cached, if not listed."""
         return None
 
     @abstractmethod
@@ -46,7 +46,7 @@ class Dataset(ABC):
         """The scene and the reference of one unit."""
 
     def without_map(self, units: Sequence[str]) -> tuple[str, ...]:
-        """The units that, as is clear before reading them, have no lane map."""
+        """The units that are known to have no lane map before they are read."""
         return ()
 
     def select(self, units: Sequence[str] | None) -> tuple[str, ...]:

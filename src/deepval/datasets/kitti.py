@@ -225,7 +225,7 @@ class Motion(NamedTuple):
 
 
 def read_motion(root: Path, unit: str, *, dt_s: float = DT_S) -> Motion:
-    """Forward speed from OXTS where the file exists, else from poses (backward difference); at least 0."""
+    """Forward speed from OXTS where the file exists, otherwise from poses (backward difference); at least 0."""
     oxts, poses = root / "oxts" / f"{unit}.txt", root / "poses" / f"{unit}.txt"
     if reading.is_file(oxts):
         rows = rows_of(oxts, OXTS_COLUMNS, what="OXTS data")
@@ -245,7 +245,7 @@ def read_motion(root: Path, unit: str, *, dt_s: float = DT_S) -> Motion:
 
 
 def _check_speeds(speed_mps: Float[np.ndarray, "time"], path: Path) -> None:
-    """Raise where a speed is too high for a vehicle, forwards or backwards (the caller sets those backwards to 0)."""
+    """Raise where a speed is too high for a vehicle, forwards or backwards (the caller sets backward speeds to 0)."""
     strange = ~(np.abs(speed_mps) <= FASTEST_MPS)
     if strange.any():
         sentence = f"the ego speed must be at most {FASTEST_MPS:g} m/s; {path} gives {speed_mps[strange][0]:g} m/s"

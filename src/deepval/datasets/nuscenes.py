@@ -32,7 +32,7 @@ from deepval.world.truth import Future, Truth
 
 STEP_M = 1.0
 CLOSEST_M = 1e-3
-"""Points of a centreline closer than this to the one before are left out."""
+"""Points of a centreline closer than this to the previous point are left out."""
 BENDS = {"L": 1.0, "R": -1.0, "S": 0.0}
 
 
@@ -139,7 +139,7 @@ class _Shapes:
 CHANNEL = "CAM_FRONT"
 IMAGE_PX = (1600, 900)
 STEP_S, AHEAD = 0.5, 8
-"""Keyframes are half a second apart; the logged future is the eight that follow."""
+"""Keyframes are half a second apart; the logged future is the next eight keyframes."""
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class Annotations:
 
 
 def read_tables(folder: Path) -> "Tables":
-    """The tables of a folder; of the sweeps, keyframes only."""
+    """The tables of a folder; only those sweeps that are keyframes."""
     rows = {name: _rows(folder / f"{name}.json") for name in NAMES if name != "sample_data"}
     sweeps = _rows(folder / "sample_data.json", only="is_key_frame")
     return Tables(folder, rows | {"sample_data": sweeps})
@@ -300,7 +300,7 @@ class Tables:
         return CATEGORIES.get(category["name"])
 
     def _velocity_mps(self, row: Row) -> list[float]:
-        """(position after - position before) / time between, from the annotations around; NaN where too far apart."""
+        """(position after - position before) / time between, from the neighbouring annotations; NaN if too far."""
         referrer = f"sample_annotation {row['token']}"
         ends = [
             self._get("sample_annotation", row[way], referrer=referrer) if row[way] else row for way in ("prev", "next")

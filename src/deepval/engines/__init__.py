@@ -35,7 +35,7 @@ def engine(
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise InputError(f"An engine needs at least one worker; found {workers!r}.")
     if address is not None and name == "local":
-        raise InputError("An address is one of a Ray cluster: give --engine ray with it.")
+        raise InputError("An address belongs to a Ray cluster: give --engine ray with it.")
     check_memory(memory_mb)
     if name == "local" and workers == 1 and memory_mb is None:
         return Engine(None)

@@ -169,8 +169,8 @@ class _Shift:
             error=UnfinishedError(
                 f"Work on {_item_name(self.items[index])} needs more memory than a worker has"
                 + ("" if bound is None else f", which is bounded to {bound:,} MB by --worker-memory")
-                + f" ({reason(outcome.error)}): give it more, with a larger --worker-memory or fewer --workers; what "
-                "was finished is kept where the command keeps anything."
+                + f" ({reason(outcome.error)}): give it more, with a larger --worker-memory or fewer --workers; "
+                "results that the command has stored are not lost."
             )
         )
 
@@ -186,8 +186,8 @@ class _Shift:
             )
             error = UnfinishedError(
                 f"Work on {item} ended {ATTEMPTS} workers one after the other, the last one {loss.how}: there may not "
-                f"be enough memory for it{bound}. Use fewer --workers, or one to see what happens; what was finished "
-                "is kept where the command keeps anything."
+                f"be enough memory for it{bound}. Use fewer --workers, or one to see what happens; results that "
+                "the command has stored are not lost."
             )
             self.done[index] = Done(error=error)
             return
@@ -200,12 +200,12 @@ class _Shift:
         alone, left = now - self.manned, len(self.waiting)
         if alone > GIVE_UP_S:
             raise UnfinishedError(
-                f"No worker could be had for {alone:.0f} s{why} and {_units_are(left)} waiting: add a machine to the "
-                "cluster, or run the command again where there is room; what was finished is kept where the command "
-                "keeps anything."
+                f"No worker was available for {alone:.0f} s{why} and {_units_are(left)} waiting: add a machine to the "
+                "cluster, or run the command again where there is room; results that the command has stored are not "
+                "lost."
             )
         _warn(
-            f"No worker is to be had for {alone:.0f} s now{why}; {_units_are(left)} waiting for a machine with room, "
+            f"No worker has been available for {alone:.0f} s{why}; {_units_are(left)} waiting for a machine with room, "
             f"and after {GIVE_UP_S:.0f} s without any the command ends."
         )
 

@@ -49,7 +49,7 @@ class Feature(NamedTuple):
 
 
 def features_of(group: str, formulas: dict[str, str]) -> tuple[Feature, ...]:
-    """The features of one group, from name -> formula; an empty formula means that of the quantity of this name."""
+    """The features of one group, from name -> formula; an empty one means the formula of the quantity so named."""
     return tuple(Feature(name, group, formula or QUANTITIES[name]) for name, formula in formulas.items())
 
 

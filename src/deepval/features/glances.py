@@ -5,8 +5,8 @@ is several times faster than arrays, and the same operations in the same order g
 into one canonical order, so that their order in the report never matters.
 
 A box continues the object of the previous frame with the highest IoU of its class, if that is at least 0.3. An object
-is missing from the first frame in which no box overlaps its last box by that much, until one does or the window has
-passed.
+is missing from the first frame in which no box overlaps its last box by that much, until a box does so again or the
+window has passed.
 
 If the mode observes, the glance holds its objects (`tracks`) and no boxes.
 """
@@ -53,7 +53,7 @@ QUANTITIES: dict[str, str] = {
     "ego_speed_mps": "ego speed",
     "proximity": "sum of 10 / (10 + max(range, 0)) over used objects",
 }
-"""The quantities that the memory holds of each frame: name -> formula."""
+"""The quantities of each frame that the memory holds: name -> formula."""
 PLACE = {name: column for column, name in enumerate(QUANTITIES)}
 """The column of each quantity."""
 
@@ -75,9 +75,9 @@ CODE_OF_CLASS = {name: CODE_OF_KIND[kind] for name, kind in SUPER_CLASS.items()}
 class SeenTrack(NamedTuple):
     """An observed object.
 
-    `distance_m` is the distance of its centre (x, y) from the ego's. The velocity is the object's own, NaN if unknown.
-    `gap_m` is infinite unless the object reaches beyond the ego's front. `aside_m` is the distance of its nearer side
-    from the middle of the ego. `id` is -1 without a track.
+    `distance_m` is the distance of its centre (x, y) from the ego's centre. The velocity is the object's own, NaN if
+    unknown. `gap_m` is infinite unless the object reaches beyond the ego's front. `aside_m` is the distance of its
+    nearer side from the middle of the ego. `id` is -1 without a track.
     """
 
     distance_m: float
@@ -97,8 +97,8 @@ class SeenTrack(NamedTuple):
 def tracks_of(objects: Objects, vehicle: Vehicle | None, *, ego_speed_mps: float) -> tuple[SeenTrack, ...]:
     """The objects of one frame, nearest first.
 
-    Closing speed = ego speed - the object's own forward speed. Without the latter it is the reported closing speed, and
-    without that the ego speed.
+    Closing speed = ego speed - the object's own forward speed. If that speed is unknown, it is the reported closing
+    speed, or the ego speed if none is reported.
     """
     centre_m, front_m = (0.0, 0.0) if vehicle is None else (vehicle.centre_m, vehicle.front_m)
     columns = (objects.corners_m, objects.velocity_mps, objects.closing_mps, objects.cls, objects.track)
@@ -168,7 +168,7 @@ class Box(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """A missing object: its present position, from the way travelled since, and for how many frames it is missing."""
+    """A missing object: its present position, by the way travelled since it was seen, and its missing frames."""
 
     near_m: float
     aside_m: float
@@ -356,7 +356,7 @@ def _link_tracks(used: list[Box], past: Past) -> tuple[list[Remembered | None], 
         matched = False
         for index, box in enumerate(used):
             overlap = box_iou(box, track)
-            # A box of any class proves that the object is still there; only one of its class continues it.
+            # A box of any class proves that the object is still there; only a box of its class continues it.
             if overlap >= LEAST_IOU:
                 matched = True
                 if track.seen == last and box.code == track.code and overlap > best[index]:

@@ -2,8 +2,8 @@
 
 A view holds the scene (ego motion, calibration, time, images) and the cheap mode's report. If the placing observes, it
 also holds the objects that the planner receives for that report. It contains no other reference and no higher mode's
-output, so code that reads a view cannot leak an answer. Of pictures, allocators read a few numbers: brightness,
-contrast, edges, sharpness, change since the previous one.
+output, so code that reads a view cannot leak an answer. Allocators read only a few numbers from pictures: brightness,
+contrast, edges, sharpness, change since the previous picture.
 """
 
 from collections.abc import Iterator
@@ -100,7 +100,7 @@ def _way_m(pieces: _Pieces, pose: Float[np.ndarray, "4 4"], start: int) -> float
     apart_m = np.where(leads, apart_m, inf)
     if not (apart_m <= OFF_ROUTE_M).any():
         return np.nan
-    # Of equally near pieces (the end of a lane is the start of the next) take the one further along the route.
+    # Among equally near pieces (the end of a lane is the start of the next), take the one farther along the route.
     nearest = np.flatnonzero(apart_m == apart_m.min())
     here = int(nearest[np.lexsort((pieces.rest_m[nearest], -pieces.block[nearest]))[0]])
     if pieces.connector[here]:
@@ -212,7 +212,8 @@ class Remembered(NamedTuple):
     """An object at its last sighting: its box, its position and its age.
 
     `aside_m` is the distance of its nearer side from the middle of the corridor, `odometer_m` the way travelled until
-    then, `age` the number of consecutive frames with the object, `seen` the number of the last frame with it.
+    its last sighting, `age` the number of consecutive frames with the object, `seen` the number of the last frame with
+    it.
     """
 
     x1: float
@@ -312,7 +313,7 @@ def _check_objects(objects: Objects, *, frames: int, run: Bool[np.ndarray, "time
     if np.isinf(objects.velocity_mps).any():
         raise InputError("observed objects must have finite velocities, NaN where they are not known; found infinity.")
     if not run[objects.frame].all():
-        raise InputError("where the cheap mode was not run nothing is observed; found objects there.")
+        raise InputError("where the cheap mode was not run, there must be no observed objects; found some.")
 
 
 def frames_of(view: View, *, images: bool = True) -> Iterator[Frame]:
@@ -381,7 +382,7 @@ EDGE_STEP = 16.0
 
 
 def sample_pixels(image: Shaped[np.ndarray, "h w 3"]) -> Shaped[np.ndarray, "h2 w2 3"]:
-    """Every s-th pixel of a picture, s = ceil(width / 256); of a sampled picture, the picture itself."""
+    """Every s-th pixel of a picture, s = ceil(width / 256); a sampled picture stays as it is."""
     step = -(-image.shape[1] // WIDTH_PX)
     return image[::step, ::step]
 

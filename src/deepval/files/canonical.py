@@ -238,7 +238,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def cell_content(path: Path) -> bytes | None:
-    """Content of a cell's file at a path; None where the file is no part of a cell.
+    """Content of a cell's file at a path; None where the file is not part of a cell.
 
     The file must match the hash in the manifest beside it. A link to a cell's file counts as that file.
     """

@@ -1,4 +1,4 @@
-"""A path -> the content of its file: regular files only, of bounded size, text in UTF-8; else an InputError.
+"""A path -> the content of its file: regular files only, of bounded size, text in UTF-8; otherwise an InputError.
 
 Every file is read through this module. So a pipe without a writer, an endless device, an impossible name, a loop of
 links and a file without read permission give the same error everywhere.

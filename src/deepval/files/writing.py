@@ -63,7 +63,7 @@ def npz_arrays(data: bytes, *, largest: int = LARGEST) -> dict[str, np.ndarray]:
                 raise ValueError(f"{len(listed)} arrays of {size:,} bytes are more than {MOST:,} of {largest:,}")
             return {entry.filename.removesuffix(".npy"): _array(archive, entry) for entry in listed}
     except AMISS as error:
-        raise ValueError(f"it is no archive of plain arrays ({str(error) or type(error).__name__})") from error
+        raise ValueError(f"it is not an archive of plain arrays ({str(error) or type(error).__name__})") from error
 
 
 def _array(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:

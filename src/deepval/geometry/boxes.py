@@ -51,7 +51,7 @@ def frame_pairs(first_frame: Int[np.ndarray, "a"], second_frame: Int[np.ndarray,
 
 
 class Best(NamedTuple):
-    """For each first box the second box of highest overlap: its index (-1: none) and the overlap."""
+    """For each first box, the second box with the highest overlap: its index (-1: none) and the overlap."""
 
     place: Int[np.ndarray, "a"]
     overlap: Float[np.ndarray, "a"]

@@ -72,7 +72,7 @@ def headings_rad(turn: Float[np.ndarray, "*batch n n"]) -> Float[np.ndarray, "*b
 
 
 def clearance_m(a_m: Float[np.ndarray, "*a 4 2"], b_m: Float[np.ndarray, "*b 4 2"]) -> np.ndarray:
-    """Distance of two rectangles; where they overlap, minus the smallest shift that separates them; 0 where they touch.
+    """Distance of two rectangles; if they overlap, minus the smallest shift that separates them; 0 if they touch.
 
     Corners are in order around, either way; leading axes broadcast.
     """
@@ -98,7 +98,7 @@ def _axis_gap_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
 
 
 def _corner_distance_m(a_m: np.ndarray, b_m: np.ndarray) -> np.ndarray:
-    """The least distance of a corner of `a_m` from a side of `b_m`; the lesser of both ways is that of the two."""
+    """The least distance of a corner of `a_m` from a side of `b_m`; the lesser of both ways round is their distance."""
     start = b_m[..., None, :, :]
     side = np.roll(b_m, -1, axis=-2)[..., None, :, :] - start
     offset = a_m[..., :, None, :] - start

@@ -123,7 +123,7 @@ def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[H
         if half is not None:
             widths[row.budget].append(half)
     halves = [median(widths[a.key]) if widths[a.key] else None for a in allowances]
-    return tuple(HalfWidth(**a.key.fields, half_width=half) for a, half in zip(allowances, halves, strict=True))
+    return tuple(HalfWidth(**vars(a.key), half_width=half) for a, half in zip(allowances, halves, strict=True))
 
 
 def setting(table: ValueTable) -> Setting:
@@ -387,7 +387,7 @@ def gaps(
     gaps = []
     for index, allowed in enumerate(allowances):
         for item, row in zip(scores, rows, strict=False):
-            start = {"allocator": item.name, **allowed.key.fields}
+            start = {"allocator": item.name, **vars(allowed.key)}
             if item.modes or row.gain is None:
                 gaps.append(Gap(**start, reason=row.reason or Reason.NO_RANKING.text()))
                 continue

@@ -271,7 +271,7 @@ def _comparison(
 ) -> Comparison:
     row, re = one.row, cell_basis.totals
     candidate, baseline = names
-    start: dict[str, Any] = {"candidate": candidate, "baseline": baseline} | row.budget.fields
+    start: dict[str, Any] = {"candidate": candidate, "baseline": baseline} | vars(row.budget)
     start |= {"of": of, "draws": len(re.draws)}
     if one.sample is None or other.sample is None:
         missing, reason = (candidate, row.reason) if one.sample is None else (baseline, other.row.reason)

@@ -87,7 +87,7 @@ def _of_allocator(
         "calibration_inputs": len(source.values) if isinstance(source, Scores) else int(resamples.inputs[0]),
         "draws": len(resamples.draws),
     }
-    starts = [start | allowed.key.fields for allowed in allowances]
+    starts = [start | vars(allowed.key) for allowed in allowances]
     accepted_at: dict[int, _Accepted] = {}
     plain = []
     for index, (fields, allowed) in enumerate(zip(starts, allowances, strict=True)):

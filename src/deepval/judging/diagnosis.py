@@ -233,7 +233,7 @@ def diagnose(
         ties=tuple(
             TieCheck(
                 row.allocator,
-                **row.budget.fields,
+                **vars(row.budget),
                 ties=row.ties,
                 scores=_different(by_allocator[row.allocator], judged, table),
             )
@@ -271,7 +271,7 @@ def _without_each(table: ValueTable, judge: Callable[[list[str]], Result], watch
 def _binding(oracle: Row, values: Float[np.ndarray, "input"]) -> BudgetCheck:
     slots, helped = oracle.slots or 0, int(np.count_nonzero(values > 0))
     return BudgetCheck(
-        **oracle.budget.fields,
+        **vars(oracle.budget),
         slots=slots,
         helped=helped,
         state="binding" if helped > slots else "slack",
@@ -314,7 +314,7 @@ def _width(item: Judged, judged_basis: Basis, difference: float) -> WidthCheck:
     own = row.allocator != "oracle"
     return WidthCheck(
         row.allocator,
-        **row.budget.fields,
+        **vars(row.budget),
         half_width=None if spread is None or row.versus_random is None else row.versus_random.half_width,
         predicted=None if spread is None else NORMAL * spread,
         ndg_half_width=row.ndg.half_width if own and row.ndg is not None else None,
@@ -332,5 +332,5 @@ def _hanging(row: Row, without: Mapping[str, Result]) -> UnitCheck:
         if (row.versus_random_loss or 0.0) * (other.versus_random_loss or 0.0) < 0:
             turned.append(unit)
     return UnitCheck(
-        row.allocator, **row.budget.fields, verdict=row.verdict or "", without=changed, turned=tuple(turned)
+        row.allocator, **vars(row.budget), verdict=row.verdict or "", without=changed, turned=tuple(turned)
     )

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -158,13 +158,21 @@ def notes_in_memory(
         rows, complete = np.flatnonzero(table.unit < max(units, 1))[:LOOKED_AT], units > 0
     unit, order = table.unit[rows], None if table.order is None else table.order[rows]
     timed = None if order is None or not complete else Timed(table.unit_ids, unit, order)
+    ranked = []
+    for item in scores:
+        values = item.values[rows] if item.values.ndim == 1 else item.values[rows, -1]
+        missing = 1 - float(item.covered.mean())
+        fitted = () if item.fit is None else tuple(table.unit_ids[np.unique(table.unit[item.fit.inside])].tolist())
+        ascending = None if item.modes or len(values) < len(table) else item.order[::-1]
+        covered = item.covered[rows] if missing else None
+        ranked.append(Ranked(item.name, item.kind, values, ascending, covered, missing, fitted))
     subject = Subject(
         modes=table.modes,
         costs=next((a.costs for a in allowances if a.costs), table.costs),
         cheap=table.losses[rows, 0],
         full=table.losses[rows, -1],
         following=next_rows(unit, order) if complete else None,
-        scores=[_rank(item, table, rows) for item in scores],
+        scores=ranked,
         timed=Timed.of(streamed) if streamed else timed,
         table=table,
         per_unit=per_unit,
@@ -195,15 +203,6 @@ def notes_on_mistakes(subject: Subject) -> list[str]:
     if subject.timed is not None:
         notes += _time_off(subject.timed)
     return notes + [_without_score(item) for item in subject.scores if item.missing]
-
-
-def _rank(scores: Scores, table: ValueTable, rows: Any) -> Ranked:
-    values = scores.values[rows] if scores.values.ndim == 1 else scores.values[rows, -1]
-    missing = 1 - float(scores.covered.mean())
-    fitted = () if scores.fit is None else tuple(table.unit_ids[np.unique(table.unit[scores.fit.inside])].tolist())
-    sorted_rows = None if scores.modes or len(values) < len(table) else scores.order[::-1]
-    covered = scores.covered[rows] if missing else None
-    return Ranked(scores.name, scores.kind, values, sorted_rows, covered, missing, fitted)
 
 
 def next_rows(unit: Int[np.ndarray, "input"], order: Float[np.ndarray, "input"] | None) -> Int[np.ndarray, "input"]:

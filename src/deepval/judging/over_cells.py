@@ -106,7 +106,7 @@ def _infeasible(key: tuple[str, BudgetKey], members: Sequence[Judged], draws: Dr
 
 def _opening(key: tuple[str, BudgetKey], members: Sequence[Judged]) -> dict[str, Any]:
     name, budget = key
-    return {"allocator": name} | budget.fields | {"cells": len(members)} | yardsticks(members)
+    return {"allocator": name} | vars(budget) | {"cells": len(members)} | yardsticks(members)
 
 
 def _pool(
@@ -356,7 +356,7 @@ def over_pairs(
         draws: The draws that the cells share (`shared_draws`).
     """
     candidate, baseline = names
-    start: dict[str, Any] = {"candidate": candidate, "baseline": baseline, "of": of} | key.fields
+    start: dict[str, Any] = {"candidate": candidate, "baseline": baseline, "of": of} | vars(key)
     start |= {"cells": len(pairs), "draws": len(draws), "rates_missed": _rates_missed(pairs)}
     for side, name in (("one", candidate), ("other", baseline)):
         out = [pair for pair in pairs if getattr(pair, side).sample is None]

@@ -116,9 +116,16 @@ def judge(
         item.name: selections.ties_decide(resamples, item, allowances) if item.name in ranks else unknown
         for item in scores
     }
+    shared = {
+        "slice": label,
+        "inputs": int(resamples.inputs[0]),
+        "units": len(resamples.unit_ids),
+        "cheap_loss": float(resamples.cheap_loss[0]),
+        "draws": len(resamples.draws),
+    }
     judged = []
     for index, allowed in enumerate(allowances):
-        bench = _Bench(resamples, allowed, label=label)
+        bench = _Bench(resamples, allowed, vars(allowed.key) | shared)
         slots = None if allowed.per_input else int(allowed.slots(int(resamples.inputs[0])))
         best, mixed = ladders[index]
         full_only = _Yardstick("oracle", "random", oracle[index].gain, chance[index].gain)
@@ -173,11 +180,11 @@ class _Points(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Bench:
-    """Turns samples under one budget into rows, all at once."""
+    """Turns samples under one budget into rows, all at once; `shared` are the fields that are equal in all rows."""
 
     resamples: Resampling
     allowed: Allowance
-    label: str | None
+    shared: Mapping[str, Any]
 
     def all_full(self, by: _Yardstick) -> _Draft:
         """Uniform full fidelity: infeasible under a small measured budget, beyond any selection budget."""
@@ -226,21 +233,8 @@ class _Bench:
         nothing = np.full(len(self.resamples.counts), np.nan)
         return Difference(nothing, nothing)
 
-    @cached_property
-    def _start(self) -> dict[str, Any]:
-        """Fields that are equal in all rows."""
-        re = self.resamples
-        return {
-            **self.allowed.key.fields,
-            "slice": self.label,
-            "inputs": int(re.inputs[0]),
-            "units": len(re.unit_ids),
-            "cheap_loss": float(re.cheap_loss[0]),
-            "draws": len(re.draws),
-        }
-
     def _row(self, entry: _Draft, values: Mapping[str, Any]) -> Row:
-        fields = {**self._start, "oracle": entry.by.oracle, "chance": entry.by.chance, **values, **entry.fields}
+        fields = {**self.shared, "oracle": entry.by.oracle, "chance": entry.by.chance, **values, **entry.fields}
         words = in_words(fields.get("verdict"), effective_units=self.resamples.effective_units)
         fields.setdefault("verdict_words", words)
         return Row(entry.name, **fields)

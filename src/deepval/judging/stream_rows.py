@@ -172,7 +172,7 @@ def streams(
         for own, other in zip(scores, calibration_scores, strict=True):
             if own.modes:
                 continue
-            start = Stream(own.name, "any", None, **allowed.key.fields)
+            start = Stream(own.name, "any", None, **vars(allowed.key))
             if own.name in allowed.unpriced:
                 words, reason = Reason.NO_COST.text(), allowed.unpriced[own.name].text()
                 streamed_rows.append(Streamed(replace(start, verdict_words=words, reason=reason), None, prize))

@@ -121,7 +121,7 @@ def _lines(entry: Entry) -> str:
     )
 
 
-NOT_ASKED = "not asked for"
+NOT_REQUESTED = "not requested"
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ class CostCard:
     timing: Timing
     threads: int
     device: str
-    energy: EnergyUse | str = NOT_ASKED
+    energy: EnergyUse | str = NOT_REQUESTED
 
     @classmethod
     def of(
@@ -150,7 +150,7 @@ class CostCard:
         *,
         threads: int | None = None,
         device: str | None = None,
-        energy: EnergyUse | str = NOT_ASKED,
+        energy: EnergyUse | str = NOT_REQUESTED,
     ) -> "CostCard":
         """A card with the threads and the device of this machine, unless others are passed."""
         return cls(name, timing, threads or processors(), device or processor(), energy)
@@ -219,7 +219,7 @@ def measure_cards(
     with thread_limit(threads) as used_threads:
         for size in (None,) if batch is None else (None, batch):
             timing = measure(stages, items, tolerance=tolerance, seconds=seconds, batch=size)
-            spent: EnergyUse | str = NOT_ASKED
+            spent: EnergyUse | str = NOT_REQUESTED
             if sensors:
                 spent = energy_over_idle(lambda size=size: _serve(stages, items, seconds=seconds, batch=size), sensors)
             called = name if size is None else f"{name}-batched"
@@ -275,7 +275,7 @@ class Meter(ContextDecorator):
         """A part of an input: `with meter.stage("inference"): ...`, or a decorator."""
         if self._row is None:
             raise InputError(
-                f"Stage {name!r} must run inside an input: write `with meter:` around what one input takes."
+                f"Stage {name!r} must run inside an input: write `with meter:` around the work on one input."
             )
         row, began = self._row, self._clock()
         try:
@@ -300,7 +300,7 @@ class Meter(ContextDecorator):
         *,
         threads: int | None = None,
         device: str | None = None,
-        energy: EnergyUse | str = NOT_ASKED,
+        energy: EnergyUse | str = NOT_REQUESTED,
         tolerance: float = DEFAULT_TOLERANCE,
     ) -> CostCard:
         """The cost card of the measured inputs; `threads` and `device` are those of this machine unless passed."""

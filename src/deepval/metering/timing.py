@@ -1,7 +1,8 @@
 """Stages of a computation and items to run them on -> milliseconds per input, repeated until the median is tight.
 
-The interval of the median is that of order statistics: the l-th smallest and the l-th largest of n times, with the
-largest l for which P(Binomial(n, 1/2) < l) <= 2.5 %. It needs no shape of the distribution and 6 calls or more.
+The interval of the median is given by order statistics: the l-th smallest and the l-th largest of n times, with the
+largest l for which P(Binomial(n, 1/2) < l) <= 2.5 %. It assumes no shape of the distribution, and needs 6 calls or
+more.
 """
 
 import math
@@ -22,7 +23,7 @@ from deepval.arrays import Float
 from deepval.errors import InputError
 
 Stages = Mapping[str, Callable[[Any], Any]]
-"""Steps of a call by name: the first takes an item or a batch, each other what the one before returned."""
+"""Steps of a call by name: the first takes an item or a batch, every later step the result of the step before."""
 Entry = dict[str, float | int | str | bool]
 """A table of a costs file."""
 Items = Sequence[Any] | np.ndarray
@@ -42,7 +43,7 @@ class Timing:
         stages: The same for each stage.
         batch: Inputs of a call; None if each call had one input and was not a batch.
         tolerance: How far the interval of the median may reach from it, relative to it.
-        limit: What ended the measurement although the interval was not tight; None if it was not cut short.
+        limit: The limit that ended the measurement before the interval was tight; None if none did.
     """
 
     total_ms: Float[np.ndarray, "call"]
@@ -139,7 +140,7 @@ def measure(
         if len(marks) == look:
             if _is_tight(_total_ms(marks, batch), tolerance):
                 break
-            # Looking at every call would stop at the first lucky moment.
+            # Checking after every call would stop at the first interval that is tight by chance.
             look = math.ceil(look * 1.1)
         if marks[-1][-1] - marks[0][0] >= seconds * 1e9:
             limit = f"the time limit of {seconds:g} s was reached"

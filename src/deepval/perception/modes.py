@@ -92,7 +92,7 @@ class FileMode(ModeReader):
 
     @property
     def by_scene(self) -> bool:
-        """Results that name frames by tokens (nuScenes) list every frame of a scene, also frames without boxes."""
+        """Results that name frames by tokens (nuScenes) list every frame of a scene, including frames without boxes."""
         return _open_file(self).rows.unit is None
 
     def rests_on(self, unit: str) -> Any:
@@ -209,7 +209,7 @@ class EveryReference(BuiltIn):
 
 
 def reference_velocity_mps(truth: Truth, scene: Scene) -> Float[np.ndarray, "obj 2"]:
-    """Velocities of the reference objects; from the closing speed, straight ahead, where the truth has no other."""
+    """Velocities of the reference objects; where the truth has none, straight ahead, from the closing speed."""
     ahead_mps = scene.ego_speed_mps[truth.frame] - truth.objects.closing_mps
     logged_mps = truth.objects.velocity_mps
     return np.where(np.isnan(logged_mps), np.column_stack([ahead_mps, np.zeros(len(truth))]), logged_mps)
@@ -267,7 +267,7 @@ class Profiled(BuiltIn):
 
 
 def conditions_through(camera: Camera, conditions: Conditions) -> Conditions:
-    """The same street through another lens than KITTI's: a longer one shows fewer phantoms, larger, as far away."""
+    """Conditions of the same street through this lens: one longer than KITTI's shows fewer and larger phantoms."""
     width_px = camera.width_px or KITTI_SIZE_PX[0]
     view = width_px / camera.fx_px * KITTI_FOCAL_PX / KITTI_SIZE_PX[0]
     larger = camera.fy_px / KITTI_FOCAL_PX

@@ -43,8 +43,8 @@ class Placing(ABC):
     ) -> Objects:
         """The objects, one per detection that `keep` marks (all where None) unless a placing states otherwise.
 
-        Detections that it drops (the persistence filter) still serve as the earlier boxes of others. Only a placing
-        whose docstring states it looks at the truth.
+        Detections that `keep` drops (the persistence filter) still count as earlier boxes of other detections. A
+        placing looks at the truth only if its docstring says so.
         """
 
     def behind(
@@ -76,8 +76,8 @@ def monocular_objects(
 ) -> Objects:
     """Perceived objects, one per detection: near face at the lifted range, far end a class length behind it.
 
-    Closing speed = range times the box height's growth rate where that is positive, else 0. Boxes that
-    `keep` drops (the persistence filter) still serve as the earlier boxes of others.
+    Closing speed = range times the box height's growth rate if that is positive, otherwise 0. Boxes that `keep` drops
+    (the persistence filter) still count as earlier boxes of other detections.
     """
     if np.isnan(detections.box_px).any():
         raise InputError(f"unit {detections.unit}: the monocular lift needs image boxes; this source has none.")
@@ -141,8 +141,8 @@ class Tracks(Placing):
     """The logged tracks that a mode detects or cannot see, then its unmatched detections as standing objects.
 
     A mode with 3D boxes looks all around and is matched on the ground; a mode with image boxes alone sees only the
-    tracks in the image and is matched there. Per frame, tracks are in the order of the log and false positives in that
-    of the report.
+    tracks in the image and is matched there. Per frame, tracks are in the order of the log and false positives in the
+    order of the report.
 
     Attributes:
         least_iou: IoU from which on an image box may be a track.
@@ -161,7 +161,7 @@ class Tracks(Placing):
     def place(
         self, detections: Detections, scene: Scene, truth: Truth, *, keep: Bool[np.ndarray, "det"] | None = None
     ) -> Objects:
-        """The observed objects: first tracks in the order of the log, then false positives in that of the report."""
+        """The observed objects: first tracks in the order of the log, then false positives in the report's order."""
         return self.observation(detections, scene, truth, keep=keep).objects
 
     def behind(
@@ -244,7 +244,11 @@ def _still_objects(detections: Detections, corners_m: Float[np.ndarray, "det 4 2
 
 
 def _merge(first: Objects, second: Objects) -> tuple[Objects, Int[np.ndarray, "obj"]]:
-    """Per frame the first objects, then the second, with their old indices; without second ones the first unchanged."""
+    """Both sets of objects frame by frame, the first set before the second in each.
+
+    Also returns each object's index in the concatenation of both sets. If the second is empty, the first is returned
+    unchanged.
+    """
     order = np.argsort(np.concatenate([first.frame, second.frame]), kind="stable")
     if not len(second):
         return first, order
@@ -258,7 +262,7 @@ def _merge(first: Objects, second: Objects) -> tuple[Objects, Int[np.ndarray, "o
 
 @dataclass(frozen=True)
 class OracleGeometry(Placing):
-    """The geometry of the reference object that a detection fits, else its own geometry. It looks at the truth."""
+    """The geometry of the reference object that a detection fits, otherwise its own. It looks at the truth."""
 
     settings: LiftSettings = field(default_factory=LiftSettings)
     least_iou: float = 0.5

@@ -62,11 +62,11 @@ class ScoreLaw:
 
 @dataclass(frozen=True)
 class Edges:
-    """Left, top, right and bottom edge against the reference, in box widths and heights.
+    """Errors of the left, top, right and bottom edge relative to the reference, in box widths and heights.
 
     Scale = hypot(relative, px / height at the mode) * factor of the occlusion * exp(-per_logit * latent score), with
-    `relative` and `px` for the left and right and for the top and bottom edge: sure boxes are tight. `together` are
-    the correlations of left with right and of top with bottom: a box moves more than it grows.
+    `relative` and `px` for the left and right and for the top and bottom edge: boxes with high scores are tight.
+    `together` are the correlations of left with right and of top with bottom: a box moves more than it grows.
     """
 
     bias: tuple[float, ...]
@@ -79,10 +79,10 @@ class Edges:
 
 @dataclass(frozen=True)
 class Boxes:
-    """Box noise of vehicles and of persons and cyclists: Student's t with `freedom`, its tails those of whole objects.
+    """Box noise of vehicles and of persons and cyclists: Student's t with `freedom`, drawn per object.
 
-    An object that is boxed badly stays so: the scale is that of the edges times sqrt(freedom / chi-squared), drawn
-    once per object.
+    An object with a bad box keeps a bad box: the scale of its edges is multiplied by sqrt(freedom / chi-squared), which
+    is drawn once per object.
     """
 
     vehicle: Edges
@@ -93,9 +93,10 @@ class Boxes:
 
 @dataclass(frozen=True)
 class Doubles:
-    """Second boxes on vehicles and on persons (a bicycle beside its rider): latent score over the object's mean.
+    """Second boxes on vehicles and on persons (a bicycle beside its rider): latent score relative to the object's mean.
 
-    Edges spread by `inward` box widths and heights into the object and by `outward` out of it: most are parts of it.
+    Edges spread by `inward` box widths and heights into the object and by `outward` out of it: most second boxes cover
+    a part of the object.
     """
 
     vehicle_logit: float
@@ -110,12 +111,12 @@ class Doubles:
 class Phantoms:
     """Things that do not exist: their number in a frame, lifetime, height, position and score.
 
-    Streets differ: a unit's phantoms are `per_frame` * exp(`unit_spread` * normal) many, and the mean of their ln
-    height spreads by `ln_height_unit`. The lane has only a share `in_lane` of the phantoms that the
-    quantiles of the position imply: an empty road has few things to mistake.
-    Latent score = logit + slope * ln(height in px at the mode / 20) + spread * noise. `place` are the quantiles
-    0, 0.1, ..., 1 of the box's middle over the image width; the bottom edge lies `bottom` +- `bottom_spread` box
-    heights below the road contact that the class height implies. `aspect` is width / height by class.
+    Streets differ: a unit has `per_frame` * exp(`unit_spread` * normal) phantoms per frame, and the mean of their ln
+    height spreads by `ln_height_unit`. The lane has only a share `in_lane` of the phantoms that the quantiles of the
+    position imply: an empty road has few things to mistake. Latent score = logit + slope * ln(height in px at the mode
+    / 20) + spread * noise. `place` are the quantiles 0, 0.1, ..., 1 of the box's middle over the image width; the
+    bottom edge lies `bottom` +- `bottom_spread` box heights below the road contact that the class height implies.
+    `aspect` is width / height by class.
     """
 
     per_frame: float

@@ -94,7 +94,7 @@ def draw(
 
 
 def object_things(profile: Profile, truth: Truth, *, rng: np.random.Generator) -> Things:
-    """Reference objects and their doubles; the reported class of a track is drawn once, that of a double again."""
+    """Reference objects and their doubles; a track's reported class is drawn once, its double's separately."""
     track, identity = np.unique(truth.objects.track, return_inverse=True)
     first = np.zeros(len(track), dtype=int)
     first[identity[::-1]] = np.arange(len(truth))[::-1]

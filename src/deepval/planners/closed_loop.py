@@ -75,7 +75,7 @@ def meeting(pose: Float[np.ndarray, "3"], speed_mps: float, *, vehicle: Vehicle,
 
 
 def at_fault(how: str, footprint_m: Float[np.ndarray, "4 2"], *, lane_map: LaneMap) -> bool:
-    """Whether the vehicle is at fault; for a contact beside it only if it is in several lanes or off the road."""
+    """Whether the vehicle is at fault; for a contact at its side, only if it is in several lanes or off the road."""
     return how in (OTHER_STOPPED, AHEAD) or (how == BESIDE and astray(footprint_m, lane_map))
 
 
@@ -101,7 +101,7 @@ def _hit_by_bumper(pose: Float[np.ndarray, "3"], vehicle: Vehicle, *, agents: Ag
 Observed = Callable[[int], Agents]
 """Perceived agents at a step, in the world frame."""
 LOOK_AHEAD = 3
-"""The vehicle's roadblock is searched among this many next ones of the route, so that a loop is not cut short."""
+"""The vehicle's roadblock is searched among this many next roadblocks of the route, so that no loop is skipped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,14 +193,14 @@ def drive(
     replan_s: float = 0.1,
     observed: Observed | None = None,
 ) -> DrivenScene:
-    """Let the planner drive the scene for `seconds`, or to its end where None or where that comes first.
+    """Let the planner drive the scene for `seconds`, or to its end if `seconds` is None or the end comes first.
 
     Args:
         planner: One instance serves any number of drives; every drive has a session of its own.
         replay: The scene.
         seconds: Duration.
-        replan_s: Time between plans; a multiple of 0.1 s. Published planners plan every 0.1 s, and the emergency
-            brake of PDM-Closed relies on it: applied for 0.5 s it ends in driving backwards.
+        replan_s: Time between plans; a multiple of 0.1 s. Published planners plan every 0.1 s, and the emergency brake
+            of PDM-Closed relies on that: applied for 0.5 s, it makes the vehicle drive backwards.
         observed: The perceived agents at a step; None takes the logged ones.
     """
     every = round(replan_s / STEP_S)

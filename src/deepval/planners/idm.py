@@ -150,8 +150,8 @@ def road_ahead(situation: Situation, *, farthest_m: float) -> Road:
     start = lane_held_or_nearest(roads, lanes_of(roads, route[:2]), ego=ego, farthest_m=farthest_m)
     lanes = breadth_first_lanes(roads, route, start)
     pose = np.concatenate([roads.pose[lane] for lane in lanes])
-    # As published: a vertex stays if the next one is elsewhere, so that the very last one goes; but the ego is
-    # projected on the line through all of them.
+    # As published: a vertex stays if the next one is elsewhere, so that the very last vertex is dropped; but the ego is
+    # projected on the line through all vertices.
     distinct = np.append(np.hypot(*np.diff(pose[:, :2], axis=0).T) > SAME_M, False)
     if distinct.sum() < 2:
         distinct[-1] = True
@@ -172,7 +172,7 @@ class Obstacles:
     vehicle: Vehicle
 
     def lead(self, pose: Float[np.ndarray, "3"], start_m: float, end_m: float) -> Lead | None:
-        """The obstacle on footprint or corridor that is nearest to the footprint; of equally near ones the first."""
+        """The obstacle on footprint or corridor that is nearest to the footprint; the first of equally near ones."""
         if not self.id:
             return None
         distance_m = shapely.distance(self.polygon, shapely.polygons(self.vehicle.corners_m(pose)))
@@ -190,7 +190,7 @@ class Obstacles:
     def _meets(self, index: int, line: LineString) -> bool:
         """Whether an obstacle meets the corridor; its outline is built only where the distance does not decide."""
         away_m, half_m = shapely.distance(self.polygon[index], line), self.vehicle.width_m / 2
-        # Nearer than the polygons of the bends, or beyond the corners of the square ends, the distance decides.
+        # The distance decides if it is nearer than the polygons of the bends or beyond the corners of the square ends.
         if away_m < half_m * ROUND or away_m > half_m * np.sqrt(2):
             return bool(away_m < half_m)
         corridor = shapely.buffer(line, half_m, quad_segs=QUARTER, cap_style="square")
@@ -227,7 +227,7 @@ def obstacles_of(situation: Situation, agents: Agents, *, road: Road, radius_m: 
 
 @dataclass(eq=False)
 class IdmSession(Planner):
-    """The planner over a whole drive, as published; the route is that of the first plan.
+    """The planner over a whole drive; as published, all plans follow the route of the first plan.
 
     Attributes:
         planner: Its constants.

@@ -1,8 +1,8 @@
 """Observed agents -> the agents that PDM-Closed uses: the nearest of each kind, forecast at constant velocity.
 
-Map j contains the forecast positions at 0.2 j seconds; a state at 0.1 i seconds looks at map i // 2. The order is that
-of the published occupancy maps: static objects, vehicles, pedestrians, bicycles, each kind from near to far, then red
-lights. See docs/definitions.md, PDM-Closed.
+Map j contains the forecast positions at 0.2 j seconds; a state at 0.1 i seconds looks at map i // 2. The order is the
+one of the published occupancy maps: static objects, vehicles, pedestrians, bicycles, each kind from near to far, then
+red lights. See docs/definitions.md, PDM-Closed.
 """
 
 from abc import ABC, abstractmethod

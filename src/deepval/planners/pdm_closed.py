@@ -47,8 +47,9 @@ class PdmClosed(Planner):
         speed_shares: Target speeds as shares of the speed limit.
         left_m: Offsets of the paths to the left of the centreline.
         fallback_mps: Speed limit where the map has none.
-        brake_within_s: The emergency brake acts where the best proposal is at fault in a collision within this time,
-        brake_up_to_mps: and the ego is not faster than this.
+        brake_within_s: The emergency brake acts if the best proposal is at fault in a collision within this time and
+            the ego is not faster than `brake_up_to_mps`.
+        brake_up_to_mps: Highest speed at which the emergency brake acts.
     """
 
     speed_shares: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -97,7 +98,7 @@ class PdmClosed(Planner):
 
 
 def braking_mps(ego: EgoState) -> float:
-    """Signed speed of the published emergency brake: a straight line at constant speed, backwards where below 0."""
+    """Signed speed of the published emergency brake: a straight line at constant speed, backwards if it is negative."""
     speed = ego.speed_mps
     if speed > 0.2:
         return float(1.1 * (speed + np.clip(-10 * speed, *BRAKE_MPS2)))
@@ -246,7 +247,7 @@ def _distinct(
 
 @dataclass(eq=False)
 class PdmSession(Planner):
-    """The planner over a whole drive, as published; the route is that of the first plan.
+    """The planner over a whole drive; as published, all plans follow the route of the first plan.
 
     Attributes:
         planner: Its constants.

@@ -98,7 +98,7 @@ def meetings_on(guides: list[Guide], observation: ObservedAgents, maps: range) -
         who = np.concatenate([np.tile(movers, len(maps)), standing])
         polygon = observation.polygons(j, who)
         hit = shapely.intersects(followed.corridor, polygon)
-        # Order along the path is that of centroids, as published, not of the nearest points.
+        # As published, agents are ordered along the path by their centroids, not by their nearest points.
         progress_m = followed.path.progress_at_m(observation.centres_m[j[hit], who[hit]])
         rows.append((np.where(moves[who[hit]], j[hit], -1), number, who[hit], progress_m, polygon[hit]))
         red = np.flatnonzero(shapely.intersects(followed.corridor, observation.red))
@@ -182,7 +182,7 @@ class Driver:
         for row, guide in enumerate(self.guides):
             # Quirk: one buffer (progress, speed, rear length), zeros at first, goes through the proposals of a path.
             # An object writes progress and speed, a red light only progress, a free road progress and rear length;
-            # a value that is not written keeps that of the proposal before.
+            # a value that is not written stays as the previous proposal left it.
             speed_mps = rear_m = 0.0
             for column, (who, distance_m) in enumerate(nearest[row]):
                 if who < 0:
@@ -190,7 +190,7 @@ class Driver:
                 else:
                     # A distance between footprints: an object needs no rear length.
                     to_m = progress_m[row, column] + distance_m
-                    # Of the leader's speed only the part along the ego's heading counts.
+                    # Only the part of the leader's speed along the ego's heading counts.
                     if who < len(self.observation):
                         turned_rad = self.observation.heading_rad[who] - pose[row, column, 2]
                         speed_mps = self.observation.speed_mps[who] * np.cos(turned_rad)
@@ -219,7 +219,8 @@ class Driver:
                 elif distance_m == nearest[row][column][1] < np.inf:
                     tied.add(row)
         for row in tied:
-            # Quirk: of several that are equally near (footprints that overlap) the published spatial index decides.
+            # Quirk: among several agents that are equally near (overlapping footprints), the published spatial index
+            # decides.
             tree_order = self.observation.tree_order(in_map, self.guides[row].corridor).tolist()
             mine = {who: away_m[index] for index, who in enumerate(met.who) if met.guide[index] == row}
             for column in range(away_m.shape[1]):

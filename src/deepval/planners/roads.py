@@ -1,7 +1,7 @@
 """LaneMap -> the road geometry that planners need: polygons, vertex headings, near lanes, next roadblocks.
 
-A lane's polygon is its outline made valid, or its middle widened by half its width; a vertex has the heading of
-the segment that starts there, the last vertex that of the one before it.
+A lane's polygon is its outline made valid, or its middle widened by half its width; a vertex has the heading of the
+segment that starts there; the last vertex has the heading of the one before it.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ else:
 
 
 class _Shapely:
-    """shapely, imported at its first use: whoever lists planners and data sets does not need it."""
+    """shapely, imported at its first use: listing planners and data sets does not need it."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(library("shapely", purpose="Planning on a lane map", extra="planners"), name)
@@ -269,7 +269,7 @@ def vertex_poses(points_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "p
 
 @dataclass(frozen=True, eq=False)
 class DrivableGround:
-    """Drivable polygons around the ego, those of the route first."""
+    """Drivable polygons around the ego, first those of the route."""
 
     roads: Roads
     numbers: Int[np.ndarray, "polygon"]

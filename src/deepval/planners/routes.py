@@ -92,7 +92,7 @@ def lanes_of(roads: Roads, route: Iterable[str]) -> list[int]:
 
 
 def lane_held_or_nearest(roads: Roads, lanes: Sequence[int], *, ego: EgoState, farthest_m: float) -> int:
-    """The first lane whose polygon contains the ego's centre, else the one nearest to its footprint.
+    """The first lane whose polygon contains the ego's centre, or else the lane nearest to its footprint.
 
     Raises:
         InputError: The nearest is beyond the planner's range, so that it could not see the agents on it.
@@ -127,12 +127,12 @@ def breadth_first_lanes(roads: Roads, route: Sequence[str], start: int) -> list[
 
 
 def starting_lane(roads: Roads, route: Sequence[str], *, ego: EgoState, farthest_m: float) -> int:
-    """PDM's start: of the route's lanes under the rear axle the best aligned; without any, `lane_held_or_nearest`."""
+    """PDM's start: the best aligned of the route's lanes under the rear axle; without any, `lane_held_or_nearest`."""
     lanes = lanes_of(roads, route)
     under = [lane for lane in lanes if shapely.intersects_xy(roads.polygon[lane], ego.pose[0], ego.pose[1])]
     if not under:
         return lane_held_or_nearest(roads, lanes, ego=ego, farthest_m=farthest_m)
-    # In the order of the map, lanes before connectors: of two equally aligned lanes the first counts.
+    # Lanes are in the order of the map, before connectors: the first of two equally aligned lanes counts.
     under = sorted(set(under), key=lambda lane: (roads.lanes[lane].connector, lane))
     return min(under, key=lambda lane: beside(roads, lane, ego)[1])
 
@@ -186,7 +186,7 @@ def corrected_route(roads: Roads, route: Sequence[str], ego: EgoState) -> tuple[
 
 
 def _blocks_here(roads: Roads, route: Sequence[str], ego: EgoState) -> tuple[str, list[str]]:
-    """The ego's roadblock, and all candidates for it: aligned and near, on the route if any is."""
+    """The ego's roadblock and all candidates for it: near and aligned, and only those on the route if there are any."""
     axle = shapely.Point(ego.pose[:2])
     near = [lane for lane in roads.near(axle, HERE_M).tolist() if lane < len(roads.lanes)]
     if not near:

@@ -1,9 +1,8 @@
 """Simulated proposals -> PDM-Closed's scores.
 
-No collision x drivable area x direction x (5 progress + 5 time to collision + 2 comfort) / 12.
-Only the first overlap of a proposal with an agent counts: at the ego's fault it decides the score, otherwise the agent
-is ignored from then on. Time to collision follows the same rule with a list of its own. See docs/definitions.md,
-PDM-Closed.
+No collision x drivable area x direction x (5 progress + 5 time to collision + 2 comfort) / 12. Only the first overlap
+of a proposal with an agent counts: if the ego is at fault, it decides the score; otherwise the agent is ignored from
+then on. Time to collision follows the same rule with a list of its own. See docs/definitions.md, PDM-Closed.
 """
 
 from dataclasses import dataclass
@@ -63,7 +62,7 @@ class Rides:
     def __getitem__(self, chosen: Int[np.ndarray, "some"]) -> "Rides":
         """Some of the proposals, with the quantities already computed for all."""
         part = Rides(self.states[chosen], self.vehicle, self.ground, self.comfortable[chosen], self.progress_m[chosen])
-        # Branches share most proposals: what is computed for all is passed on, not computed again.
+        # Branches share most proposals: quantities computed for all of them are passed on, not computed again.
         for name in ("ahead", "centre_m", "corners_m", "speed_mps", "off_road", "oncoming_m"):
             part.__dict__[name] = getattr(self, name)[chosen]
         return part
@@ -181,15 +180,16 @@ def score_proposals(rides: Rides, observation: ObservedAgents) -> ProposalScores
 def _collisions(
     rides: Rides, observation: ObservedAgents, overlaps: Overlaps
 ) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
-    """No-collision factor (0: the ego's fault, 0.5: so with static objects only) and time of the first at fault."""
+    """Factor (0 if the ego is at fault, 0.5 if only with static objects) and time of the first collision at fault."""
     events = _first_events(overlaps, overlaps.step == 0)
     prop, who, index, in_map = events.prop, events.who, events.index, events.in_map
     stopped = rides.speed_mps[prop, index] <= STOPPED_MPS
     stopped_other = observation.static[who] | (observation.speed_mps[who] <= STOPPED_MPS)
     _, behind = _ahead_and_behind(rides, observation, events)
     front = rectangles_overlap(rides.bumpers(prop, index), observation.rectangles(in_map, who))
-    # The published rules in order: a stopped ego is not at fault, a stopped other always is the ego's fault, one from
-    # behind never is, one at the front bumper always is. Only the rest needs the lanes, the most expensive test.
+    # The published rules in order: a stopped ego is not at fault; hitting a stopped agent is always the ego's fault;
+    # being hit from behind never is; a contact at the front bumper always is. Only other contacts need the lanes, the
+    # most expensive test.
     at_fault = ~stopped & (stopped_other | (~behind & front))
     aside = np.flatnonzero(~stopped & ~stopped_other & ~behind & ~front)
     at_fault[aside] = _between_lanes(rides, prop[aside], index[aside])
@@ -203,11 +203,11 @@ def _collisions(
 def _times_to_collision(
     rides: Rides, observation: ObservedAgents, overlaps: Overlaps
 ) -> tuple[Float[np.ndarray, "prop"], Float[np.ndarray, "prop"]]:
-    """1 where no agent comes too near, else 0, and the time of the first ego state at which one does."""
+    """1 if no agent comes too near, otherwise 0, and the time of the first ego state at which one does."""
     events = _first_events(overlaps, rides.speed_mps[overlaps.prop, overlaps.index] >= CREEPING_MPS)
     ahead, behind = _ahead_and_behind(rides, observation, events)
-    # An agent ahead is too near in any case, one behind in no case. Between them the place of the ego decides: off the
-    # road, in several lanes, and last, because only the doubtful rest needs it, in an intersection.
+    # An agent ahead is always too near, an agent behind never. For the others the ego's position decides: off the road,
+    # in several lanes or, tested last and only where still open, in an intersection.
     too_near = ahead.copy()
     doubtful = np.flatnonzero(~ahead & ~behind)
     prop, index = events.prop[doubtful], events.index[doubtful]

@@ -29,7 +29,7 @@ ACCELERATION_LAG_S, STEER_LAG_S = 0.2, 0.05
 LQR_WHEEL_BASE_M = PACIFICA.wheel_base_m
 STEP_TIMES_S = STEP_S * np.arange(HORIZON)
 LATER = np.tri(HORIZON, k=-1)
-"""Distances of the steps -> for every step, the distance of all later steps."""
+"""Distances of the steps -> for every step, the total distance of all later steps."""
 STEER_TERMS = np.stack([np.ones(HORIZON), STEP_TIMES_S / LQR_WHEEL_BASE_M], axis=1)
 """Weights of the turn in every step: of a constant curvature of one, and of a steering rate of one since the start."""
 
@@ -119,7 +119,8 @@ def _speed_fit(gaps: int) -> Float[np.ndarray, "gap gap"]:
     """
     rates = gaps - 1
     # Quirk: the published difference matrix loses all but its last difference (its second diagonal overwrites the
-    # first), so that single accelerations are penalised, the last two by their difference, the first speed not at all.
+    # first), so that accelerations are penalised singly, the last two by their difference, and the first speed not at
+    # all.
     change = np.zeros((max(rates - 1, 0), rates))
     change[range(len(change)), range(len(change))] = 1.0
     if len(change):
@@ -173,7 +174,7 @@ def _steer_rate(
     heading_rad = wrap_rad(state[HEADING] - pose[:, HEADING])
 
     way_m = STEP_S * (state[VX, :, None] + acceleration_mps2[:, None] * STEP_TIMES_S)
-    weight = np.empty((2, *way_m.shape))  # of a turn: in the final heading, and in the final lateral error
+    weight = np.empty((2, *way_m.shape))  # effects of a turn: on the final heading, and on the final lateral error
     weight[0] = way_m
     np.multiply(way_m, way_m @ LATER, out=weight[1])
     (straight_m, aside), (turn, shift) = (weight @ STEER_TERMS).transpose(2, 0, 1)

@@ -206,7 +206,7 @@ def card_flags(submission: Submission, cells: Mapping[str, TrackedCell]) -> list
     card, flags = submission.card, []
     if not card.inputs:
         varied = [name for name, scores in submission.scores.items() if not _is_constant(scores)]
-        flags += [f"the card says that nothing is looked at; scores of cell {n} differ between inputs" for n in varied]
+        flags += [f"the card lists no inputs, but scores of cell {n} differ between inputs" for n in varied]
     used = sorted(WORKED_FOR.keys() & set(card.inputs))
     share = max((WORKED_FOR[name] for name in used), default=0.0)
     for profile, figures in card.costs.items():

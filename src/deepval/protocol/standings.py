@@ -153,7 +153,7 @@ def _ranks(
 def _allocator_standing(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:
     best, worst = rank or (None, None)
     return Standing(
-        row.allocator, **row.budget.fields, cells=row.cells, oracle=row.oracle, chance=row.chance,
+        row.allocator, **vars(row.budget), cells=row.cells, oracle=row.oracle, chance=row.chance,
         rank=best,
         rank_hi=worst,
         versus_random=row.versus_random,
@@ -165,7 +165,7 @@ def _allocator_standing(row: Pooled, members: Sequence[Judged], rank: tuple[int,
 
 
 def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis]) -> Standing:
-    start = Standing(name, **budget.fields, cells=len(members), **yardsticks(members), reason=reasons(*members))
+    start = Standing(name, **vars(budget), cells=len(members), **yardsticks(members), reason=reasons(*members))
     if not all(member.sample for member in members):
         return start
     bounds = versus_random_bounds(mean_difference(members, cells), cells)
@@ -366,7 +366,7 @@ def _keys(
         "cell": cell.digest,
         "profile": cell.profile,
         "units": list(cell.split.test),
-        "budgets": [plain(allowed.key.fields) for allowed in allowances],
+        "budgets": [plain(vars(allowed.key)) for allowed in allowances],
         "draws": draws,
         "seed": seed,
     }

@@ -289,7 +289,10 @@ def _comparison_notes(rows: Sequence[Comparison | PooledComparison]) -> Iterator
     pooled = [row for row in rows if isinstance(row, PooledComparison)]
     small = max((row.ndg_dropped for row in pooled), default=0)
     if small:
-        yield f"Up to {small} of {rows[0].draws} draws are left out of an nDG interval (small prize in some cell)."
+        yield (
+            f"Up to {small} of {rows[0].draws} draws are left out of an nDG interval: in some cell the oracle's gain "
+            "is too small."
+        )
     missed = max((row.rates_missed or 0 for row in pooled), default=0)
     if missed:
         yield f"In up to {missed} of {pooled[0].cells} cells a causal policy misses its rate."

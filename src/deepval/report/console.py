@@ -6,7 +6,7 @@ On a terminal an allocator that beats random is bold green, one that loses to ra
 import html
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import islice
@@ -134,31 +134,22 @@ def render_tables(tables: Sequence[Table], *, width: int = 140, color: bool = Fa
 
 
 def _text(words: Sequence[str], parts: Sequence[Table], *, width: int, color: bool, last: Sequence[str] = ()) -> str:
-    lines = [fold(printable(sentence), min(width, PROSE)) for sentence in words]
-    for table in parts:
-        lines += ["", *_lines(table, width=width, color=color)]
-    lines += ["", *(fold(printable(sentence), min(width, PROSE), indent=2) for sentence in last)] if last else []
-    return "\n".join(lines) + "\n"
-
-
-def _lines(table: Table, *, width: int, color: bool) -> Iterator[str]:
     prose = min(width, PROSE)
-    title = fold(printable(table.title), prose)
-    laid = lay_out(table, width, _color if color else _plain)
-    yield f"{BOLD}{title}{END}" if color else title
-    yield ""
-    yield from laid.lines
-    notes = [*table.notes, *explanations(table, laid.left_out)]
-    if laid.left_out:
-        notes.append(
-            f"Left out at {width} columns: {', '.join(laid.left_out)}. All are there from {laid.needed} columns on, "
-            "and in a file or pipe."
-        )
-    if notes:
-        yield ""
-    for note in notes:
-        text = fold(printable(note), prose, indent=2)
-        yield f"{DIM}{text}{END}" if color else text
+    lines = [fold(printable(sentence), prose) for sentence in words]
+    for table in parts:
+        title = fold(printable(table.title), prose)
+        laid = lay_out(table, width, _color if color else _plain)
+        lines += ["", f"{BOLD}{title}{END}" if color else title, "", *laid.lines]
+        notes = [*table.notes, *explanations(table, laid.left_out)]
+        if laid.left_out:
+            notes.append(
+                f"Left out at {width} columns: {', '.join(laid.left_out)}. All are there from {laid.needed} columns "
+                "on, and in a file or pipe."
+            )
+        texts = [fold(printable(note), prose, indent=2) for note in notes]
+        lines += ["", *(f"{DIM}{text}{END}" if color else text for text in texts)] if texts else []
+    lines += ["", *(fold(printable(sentence), prose, indent=2) for sentence in last)] if last else []
+    return "\n".join(lines) + "\n"
 
 
 _plain: Style = lambda text, cell: text  # noqa: E731

@@ -99,7 +99,10 @@ def verdict_table(rows: Sequence[Row], title: str, *, sliced: bool = False) -> T
         notes.append(f"Up to {left} of {rows[0].draws} draws without a positive all-cheap loss are left out.")
     dropped = max((row.draws_dropped for row in rows), default=0)
     if dropped:
-        notes.append(f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG interval (small prize).")
+        notes.append(
+            f"Up to {dropped} of {rows[0].draws} draws are left out of an nDG interval: in them the oracle's gain is "
+            "too small."
+        )
     sections = []
     for (label, budget), members in groupby(rows, key=lambda row: (row.slice, row.budget.label)):
         first = f"{label}, {budget}" if sliced else budget
@@ -365,10 +368,12 @@ def setting_sentences(setting: Setting) -> Iterable[str]:
     """The effect of escalation in a setting, in words."""
     inputs, affected = setting["inputs"], setting["affected"]
     modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
+    size = f"{quantity(inputs, 'input')} in {quantity(setting['units'], 'unit')}"
     yield (
-        f"{modes}: of {quantity(inputs, 'input')} in {quantity(setting['units'], 'unit')}, escalation changes the loss "
-        f"of {affected:,} ({percent(affected / inputs, 1)}) and makes {percent(setting['harm_rate'], 1)} of those "
-        f"worse (harm ratio {number(setting['harm_ratio'])})."
+        f"{modes}: of {size}, escalation changes the loss of {affected:,} ({percent(affected / inputs, 1)}) and makes "
+        f"{percent(setting['harm_rate'], 1)} of those worse (harm ratio {number(setting['harm_ratio'])})."
+        if affected
+        else f"{modes}: escalation changes the loss of none of {size}."
     )
     headline_budget = next(item for item in setting["budgets"] if item["alpha"] == 0.2)
     worth = f"{'more than' if headline_budget['budget_binds'] else 'at most'} 20 % of the inputs are worth escalating"

@@ -46,16 +46,6 @@ class BudgetKey:
         return near and all(value is None or getattr(self, part) == value for part, value in requested.items())
 
     @property
-    def fields(self) -> dict[str, Any]:
-        """The key as fields of a row."""
-        return dict(vars(self))
-
-    @property
-    def share(self) -> str:
-        """Alpha in percent."""
-        return f"{100 * self.alpha:.6g}%"
-
-    @property
     def unit(self) -> str:
         """The unit of the budget, with `skipping` unless it charges a cascade; empty for a selection budget."""
         counted = [] if self.convention is None else [UNITS[self.convention]]
@@ -64,7 +54,7 @@ class BudgetKey:
     @property
     def label(self) -> str:
         """The budget in words, such as `latency 20% (ms, skipping)`."""
-        return f"{self.kind} {self.share}" + ("" if self.convention is None else f" ({self.unit})")
+        return f"{self.kind} {100 * self.alpha:.6g}%" + ("" if self.convention is None else f" ({self.unit})")
 
 
 class Bounds(NamedTuple):

@@ -1,4 +1,4 @@
-"""Keep speed, brake, or brake hard for what is in the corridor: docs/definitions.md, Braking controller.
+"""Keep speed, brake, or brake hard for objects in the corridor: docs/definitions.md, Braking controller.
 
 Action = commanded deceleration (0, 2.5, 6 m/s2). Loss = (a*-a)+^2 + 0.12 (a-a*)+^2 + 0.02 |a-a_prev|
 + 6 [(a*-a)+ >= 8], with a* the deceleration that the reference objects require.

@@ -98,7 +98,7 @@ class Driving(System):
         *,
         previous: Float[np.ndarray, "time ahead 4"],
     ) -> dict[str, Float[np.ndarray, "time"]]:
-        """Collision, shortfall of clearance and deviation against what was logged, before weighting."""
+        """Collision, shortfall of clearance and deviation against the log, before weighting."""
         return pose_terms(
             plans[..., :3], truth, vehicle=_vehicle(scene), margin_m=self.margin_m, most_m=self.most_shortfall_m
         )
@@ -130,7 +130,7 @@ class Driving(System):
         return trivial | proposal_tips(self.planner, ends, scene, truth)
 
     def columns(self, plans: Float[np.ndarray, "time ahead 4"]) -> dict[str, Float[np.ndarray, "time"]]:
-        """Speed at the end, way driven, and how far to the left that is."""
+        """Speed at the end, distance driven, and how far to the left it ends."""
         return {
             "end_speed_mps": plans[:, -1, 3],
             "driven_m": np.array([_driven_m(plan) for plan in plans]),
@@ -138,7 +138,7 @@ class Driving(System):
         }
 
     def words(self, plan: Float[np.ndarray, "ahead 4"]) -> str:
-        """Where to, and how fast after four seconds."""
+        """Direction of the plan, and speed after four seconds."""
         back_m, turn_rad, speed_mps, driven_m = -plan[-1, 0], plan[-1, 2], plan[-1, 3], _driven_m(plan)
         if speed_mps < -STANDING_MPS:
             return f"emergency brake, {back_m:.1f} m back after {AHEAD_S[-1]:g} s"
@@ -157,10 +157,11 @@ class Driving(System):
         return np.column_stack([AHEAD_S, plan[:, :3]])
 
     def decisive(self, objects: Objects, scene: Scene, *, previous: Float[np.ndarray, "1 *plan"]) -> int | None:
-        """Of the few objects that come nearest to the planned way, the first without which the plan is another.
+        """The first of the few objects nearest to the planned way without which the plan would be different.
 
-        Where none is needed, the first that alone leads to the plan. The way is that of the plan and of the plan on an
-        empty road; objects keep their velocity. More are not tried: each costs a plan or two.
+        If the plan needs no single object, it is the first that alone leads to the plan. Nearness is measured to the
+        way of the plan and to the way of the plan on an empty road, with objects at constant velocity. No more objects
+        are tried, because each costs a plan or two.
         """
         situation = situation_at(scene, 0)
         agents, index = agents_of(objects, situation.ego.pose), np.arange(len(objects))
@@ -177,12 +178,12 @@ class Driving(System):
 
 
 def logged_future(truth: Truth) -> Future:
-    """The future of a unit, of the vehicle and of the others; an error where it was not logged."""
+    """The logged future of the vehicle and of other objects in a unit; an error if it was not logged."""
     future = truth.future
     if future is None or not future.objects:
-        lacks = "no logged future" if future is None else "no logged future of the others"
+        lacks = "no logged future" if future is None else "no logged future of other objects"
         raise InputError(
-            f"unit {truth.unit}: a plan is judged against what was logged afterwards; this unit has {lacks}: "
+            f"unit {truth.unit}: a plan is judged against the logged future; this unit has {lacks}: "
             "take a data set of logged drives, or another downstream system."
         )
     return future
@@ -240,7 +241,7 @@ def pose_terms(
 def worst_clearances_m(
     pose: Float[np.ndarray, "time ahead 3"], future: Future, *, vehicle: Vehicle
 ) -> Float[np.ndarray, "time"]:
-    """The smallest clearance of planned poses to any logged other, +inf where there is none.
+    """The smallest clearance of planned poses to any other logged object, +inf if there is none.
 
     An object that overlaps the logged ego vehicle at that time is left out: that contact is a fault of the log.
     """
@@ -266,7 +267,7 @@ def proposal_tips(
 ) -> dict[str, Float[np.ndarray, "time"]]:
     """TIP of the cheap and the full mode where the planner scores proposals, NaN in frames that are not judged.
 
-    Docs/definitions.md, PKL and TIP: the four-term formula over a planner's candidates, here its proposals' scores.
+    See docs/definitions.md, PKL and TIP: the four-term formula over a planner's candidates, here its proposals' scores.
     """
     if not planner.has_proposals:
         return {}

@@ -1,8 +1,8 @@
 """Stay, or shift the corridor to the right or left: docs/definitions.md, Lateral corridor controller.
 
-Action = shift (0, -1, +1 m; +1 is left), the first in that order whose corridor is free of perceived
-objects within the stopping distance, 0 if none is. Loss = [the chosen corridor holds a reference object
-there] + 0.1 shift^2.
+Action = shift (0, -1, +1 m; +1 is left), the first in that order whose corridor is free of perceived objects within the
+stopping distance, 0 if none is. Loss = [the chosen corridor has a reference object within the stopping distance] + 0.1
+shift^2.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from deepval.world.truth import Truth
 
 @dataclass(frozen=True)
 class LateralCorridor(System):
-    """Shifts in order of preference, the corridor, and what stopping takes."""
+    """Shifts in order of preference, the corridor, and the constants of the stopping distance."""
 
     shifts_m: tuple[float, ...] = (0.0, -1.0, 1.0)
     half_width_m: float = 1.2
@@ -81,11 +81,11 @@ class LateralCorridor(System):
         return {"blocked": self.blocked_weight, "shift": self.shift_weight}
 
     def words(self, plan: Float[np.ndarray, "act"]) -> str:
-        """Straight on, or how far to which side."""
+        """Straight on, or the distance and side of the shift."""
         return sideways(float(plan[0]))
 
     def path_m(self, plan: Float[np.ndarray, "act"], speed_mps: float) -> Float[np.ndarray, "point 2"]:
-        """On at the same speed, to the side."""
+        """Onwards at the same speed, shifted to the side."""
         return smooth_path_m(speed_mps, acceleration_mps2=0.0, shift_m=float(plan[0]))
 
     @property

@@ -1,8 +1,8 @@
 """The learned planner's path against the logged future or against itself: docs/definitions.md, Learned planner.
 
-Plan = 16 positions, 0.25 to 4 s ahead, where the network's heat map is largest within its masks. Loss = distance of
-the plan from its target: the mean over the steps (ADE) or the last (FDE). The target is where the vehicle really went,
-which only frames with a whole future have, or the same planner's path under the reference boxes.
+Plan = 16 positions, 0.25 to 4 s ahead, where the network's heat map is largest within its masks. Loss = distance of the
+plan from its target: the mean over the steps (ADE) or the last (FDE). The target is the logged path of the vehicle, for
+frames with a whole future only, or the same planner's path under the reference boxes.
 """
 
 from collections.abc import Mapping
@@ -39,11 +39,11 @@ LEARNED: dict[str, tuple[LossOf, TargetOf]] = {
     "planner-self-ade": ("average-displacement", "self"),
     "planner-self-fde": ("final-displacement", "self"),
 }
-"""Systems that need a planner's files: what their loss is and what the plan is compared with."""
+"""Systems that need a planner's files: their loss, and the target that the plan is compared with."""
 MARKS: dict[Origin, str] = {PUBLISHED: "", TRAINED_HERE: "-trained-here", UNVERIFIED: "-unverified"}
-"""What a system's name ends with, by who made the files."""
+"""Suffix of a system's name, by the origin of its files."""
 TRIED = 6
-"""Objects of which the decisive one is looked for: those nearest to the planned way. Each costs two forward passes."""
+"""Number of objects tried as the decisive one: those nearest to the planned way. Each costs two forward passes."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class LearnedPlanner(System):
 
     @property
     def called(self) -> str:
-        """Its name, with a mark that every table and page then shows unless the files are the published ones."""
+        """Its name; unless the files are the published ones, with a mark that every table and page then shows."""
         return self._plain_name + MARKS[self.origin]
 
     @property
@@ -68,7 +68,7 @@ class LearnedPlanner(System):
         return next(name for name, judged in LEARNED.items() if judged == (self.loss, self.target))
 
     def asked(self, name: str) -> tuple[str, ...]:
-        """How a command line asks for it: with the files on this machine."""
+        """The options that select it on a command line: with the files on this machine."""
         return (f"--system {self._plain_name}", f"--weights {self.weights_file}", f"--masks {self.masks_file}")
 
     @property
@@ -91,11 +91,11 @@ class LearnedPlanner(System):
         starts: Bool[np.ndarray, "time"] | None = None,
         previous: Float[np.ndarray, "time step 2"] | None = None,
     ) -> Float[np.ndarray, "time step 2"]:
-        """The planned path in each frame; the plan before is not looked at."""
+        """The planned path in each frame, independent of the previous plan."""
         return self.planner.paths_m(scene, perceived)
 
     def judged(self, scene: Scene, truth: Truth) -> Bool[np.ndarray, "time"]:
-        """Frames with a logged future as long as a plan; all of them where the plan is compared with itself."""
+        """Frames with a logged future as long as a plan; all frames if the target is the planner's own path."""
         if self.target == "self":
             return np.ones(len(scene), dtype=bool)
         return np.zeros(len(scene), dtype=bool) if truth.future is None else has_future(truth.future)
@@ -137,7 +137,7 @@ class LearnedPlanner(System):
         return np.argsort(apart_m, kind="stable")[:TRIED]
 
     def words(self, plan: Float[np.ndarray, "step 2"]) -> str:
-        """Where the vehicle is to be at the end."""
+        """Position of the vehicle at the end of the plan."""
         return f"{plan[-1, 0]:.1f} m ahead in 4 s, {sideways(float(round(plan[-1, 1], 1)))}"
 
     def path_m(self, plan: Float[np.ndarray, "step 2"], speed_mps: float) -> Float[np.ndarray, "point 2"]:

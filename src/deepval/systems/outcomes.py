@@ -1,4 +1,4 @@
-"""Perceived objects of two or more modes on one unit -> losses per input and mode, with the terms they are made of."""
+"""Perceived objects of two or more modes on one unit -> losses per input and mode, with their terms."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ class Outcomes:
 
 
 class Branches(NamedTuple):
-    """The plans of a unit: `before` are those of all-cheap operation one frame earlier, then one list per mode."""
+    """The plans of a unit: `before` are the plans of all-cheap operation one frame earlier; then one list per mode."""
 
     before: Float[np.ndarray, "time *plan"]
     plans: Mapping[str, Float[np.ndarray, "time *plan"]]
@@ -92,7 +92,7 @@ def unit_outcomes(
     for marks in (run or {}).values():
         inputs = inputs & marks
     # Terms are computed on all frames and selected afterwards: change costs need the frames between inputs. Every mode
-    # is charged for its change from the same previous plan, that of all-cheap operation.
+    # is charged for its change from the same previous plan, which is the plan of all-cheap operation.
     terms = [system.terms(plans, scene, truth, previous=branches.before) for plans in branches.plans.values()]
     columns = [system.columns(plans) for plans in branches.plans.values()]
     loss_terms = _side_by_side(terms, inputs)
@@ -208,19 +208,19 @@ class Viability(NamedTuple):
 def viability(outcomes: Outcomes, scenes: Sequence[Scene], truths: Sequence[Truth]) -> Viability:
     """Whether acting on each mode beats a predictor that looks at nothing, on all judged frames of `scenes`.
 
-    Trivial predictors are each of a system's choices, taken always (the change term is 0 throughout), and those that
-    the system itself lists as trivial.
+    Trivial predictors are those that always take one of the system's choices (the change term is 0 throughout) and
+    those that the system itself lists as trivial.
     """
     system = outcomes.system
     losses = [trivial_losses(system, scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
     if not losses or not losses[0]:
-        raise InputError(f"{type(system).__name__} has no short list of plans, so none to take as a trivial predictor.")
+        raise InputError(f"{type(system).__name__} has no short list of plans, so there is no trivial predictor.")
     judged = [system.judged(scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
     trivial = {
         name: float(np.concatenate([unit[name][frames] for unit, frames in zip(losses, judged, strict=True)]).mean())
         for name in losses[0]
     }
-    # Of equally good predictors the first listed: fixed choices come before those that depend on the scene.
+    # Among equally good predictors, the first listed counts: fixed choices come before those that depend on the scene.
     best = min(trivial, key=trivial.__getitem__)
     loss = {mode: float(column.mean()) for mode, column in outcomes.losses.items()}
     fixed = {} if system.choices is None else {_name(c): tuple(float(x) for x in c.ravel()) for c in system.choices}

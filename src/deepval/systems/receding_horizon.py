@@ -113,7 +113,7 @@ class RecedingHorizon(System):
         }
 
     def words(self, plan: Float[np.ndarray, "act"]) -> str:
-        """How hard it brakes, and how far to which side."""
+        """Braking, and the distance and side of the offset."""
         wanted = float(plan[0])
         return ", ".join([f"brake, {-wanted:.2g} m/s²" if wanted else "keep speed", sideways(float(plan[1]))])
 
@@ -123,7 +123,7 @@ class RecedingHorizon(System):
 
     @property
     def corridor_m(self) -> Mapping[str, float]:
-        """What the vehicle itself takes up."""
+        """The width and length of the vehicle itself."""
         return {"half_width": self.half_width_m, "far": FAR_M}
 
 
@@ -145,7 +145,7 @@ def change_term(actions: Float[np.ndarray, "*a act"], previous: Float[np.ndarray
 def path_terms(
     system: RecedingHorizon, worst_m: np.ndarray, actions: np.ndarray, *, speed_mps: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Loss terms of paths with the given worst clearances, the change term aside."""
+    """Loss terms of paths with the given worst clearances, without the change term."""
     a, d = actions[..., 0], actions[..., 1]
     shortfall_m = np.clip(system.clearance_m - worst_m, 0.0, system.most_shortfall_m)
     wanted_m = system.horizon_s * np.maximum(speed_mps, system.least_speed_mps)
@@ -160,10 +160,10 @@ def path_terms(
 
 
 def choice_index(system: RecedingHorizon, actions: Float[np.ndarray, "time act"]) -> Int[np.ndarray, "time"]:
-    """Which of the system's choices each action is."""
+    """Index of each action among the system's choices."""
     same = (system.choices[None] == actions[:, None]).all(axis=-1)
     if not same.any(axis=1).all():
-        raise InputError("actions must be among the controller's candidates; found others: use those it chose.")
+        raise InputError("actions must be among the controller's candidates; found others: use those that it chose.")
     return same.argmax(axis=1)
 
 
@@ -183,7 +183,7 @@ def cheapest_chain(
 
 @lru_cache(maxsize=1)
 def reference_clearances_m(system: RecedingHorizon, scene: Scene, truth: Truth) -> Float[np.ndarray, "time choice"]:
-    """Worst clearances to the reference objects ahead: the same for all that a unit is judged under."""
+    """Worst clearances to the reference objects ahead, which are the same for all modes of a unit."""
     ahead = truth.objects.where(truth.objects.far_m > 0)
     return worst_clearances_m(system, ahead, scene.ego_speed_mps)
 

@@ -1,4 +1,4 @@
-"""What a downstream system is: a decision rule with a loss, over the frames of one unit.
+"""Interface of a downstream system: a decision rule with a loss, over the frames of one unit.
 
 (perceived objects, scene) -> plans; (plans, scene, truth) -> named loss terms; loss = their weighted sum. A plan is a
 row of numbers per frame: an action, a path, a heat map. Both branches of an input use the previous plan of all-cheap
@@ -28,7 +28,7 @@ class System(ABC):
 
     loss_fields: ClassVar[frozenset[str]] = frozenset()
     tolerance: ClassVar[float] = 0.0
-    """Decision values no larger than this change nothing: 0 where actions are few, 1e-9 where losses are geometric."""
+    """Decision values up to this size count as no change: 0 if actions are few, 1e-9 if losses are geometric."""
     also_called: ClassVar[Mapping[str, str]] = {}
     """Plain names of constants, for a command line."""
 
@@ -44,7 +44,7 @@ class System(ABC):
         """The plan in each frame, given the previous plans (NaN: none).
 
         `previous=None` means the system's own plan of the frame before: the chain of all-cheap operation, which begins
-        anew where `starts` says so (at the first frame where it is None).
+        anew where `starts` is True (if None, at the first frame only).
         """
 
     def plan_branches(
@@ -52,7 +52,7 @@ class System(ABC):
     ) -> dict[str, Float[np.ndarray, "time *plan"]]:
         """The plans of all modes, cheap first, each escalated alone from all-cheap operation.
 
-        A system whose plans are expensive may make those of a frame together.
+        A system whose plans are expensive may compute all plans of a frame together.
         """
         (cheap, seen), *others = perceived.items()
         plans = {cheap: self.plan(seen, scene, starts=starts)}
@@ -78,16 +78,16 @@ class System(ABC):
 
     @property
     def called(self) -> str:
-        """Its default name in a cell: that of its class."""
+        """Its default name in a cell: the name of its class."""
         return type(self).__name__
 
     def asked(self, name: str) -> tuple[str, ...]:
-        """How a command line asks for it, by the name that it has in a cell."""
+        """The options that select it on a command line, by its name in a cell."""
         return (f"--system {name}",)
 
     @property
     def choices(self) -> Float[np.ndarray, "choice *plan"] | None:
-        """Every plan the system can make, if they are few; each, made always, is a trivial predictor to beat."""
+        """All possible plans, if they are few; to make the same one always is a trivial predictor to beat."""
         return None
 
     def trivial(self, scene: Scene) -> dict[str, Float[np.ndarray, "time *plan"]]:
@@ -106,7 +106,7 @@ class System(ABC):
         return {}
 
     def columns(self, plans: Float[np.ndarray, "time *plan"]) -> dict[str, Float[np.ndarray, "time"]]:
-        """What a cell keeps of the plans, by name: every number of a short plan, nothing of a long one."""
+        """The columns of plans in a cell, by name: every number of a short plan, none of a long one."""
         flat = plans.reshape(len(plans), -1)
         flat = flat if flat.shape[1] <= MOST_COLUMNS else flat[:, :0]
         return {f"action{part}": flat[:, part] for part in range(flat.shape[1])}
@@ -129,10 +129,10 @@ class System(ABC):
         return None
 
     def decisive(self, objects: Objects, scene: Scene, *, previous: Float[np.ndarray, "1 *plan"]) -> int | None:
-        """The object of a single frame that fixes the plan; None where the plan is that of an empty road.
+        """The object of a single frame that determines the plan; None if the plan is the same on an empty road.
 
-        The nearest one without which the plan is another, and where several would do, the nearest one that alone leads
-        to the plan.
+        It is the nearest object without which the plan would be different. If there is none, because several objects
+        lead to the same plan, it is the nearest object that alone leads to the plan.
         """
         every = np.ones(len(objects), dtype=bool)
         made = self.plan(objects, scene, previous=previous)
@@ -148,12 +148,12 @@ class System(ABC):
         return next((int(i) for group in (needed, enough) for i in group), None)
 
     def tried(self, objects: Objects, plan: Float[np.ndarray, "*plan"]) -> Int[np.ndarray, "obj"]:
-        """Objects of a single frame among which the decisive one is looked for, in that order: all, nearest first."""
+        """Candidates for the decisive object of a single frame, in the order of trial: all objects, nearest first."""
         return np.argsort(objects.near_m, kind="stable")
 
 
 MOST_COLUMNS = 8
-"""Numbers up to which a plan is kept and said in full."""
+"""Largest number of numbers of a plan that is stored and described in full."""
 
 
 def first_only(frames: int) -> Bool[np.ndarray, "time"]:
@@ -172,9 +172,10 @@ def previous_plans(
 
 
 def constants(system: System) -> dict[str, Any]:
-    """The constants of a system by name: what a cell's id is made from.
+    """The constants of a system by name, from which a cell's id is computed.
 
-    A field that is not compared is none: it is the path of a file on this machine; another field is the file's hash.
+    Fields that are not compared are no constants: they are paths of files on this machine, whose hashes are in other
+    fields.
     """
     if not is_dataclass(system):
         raise InputError(f"a system must be a frozen dataclass; {type(system).__name__} is not: decorate it.")
@@ -182,14 +183,14 @@ def constants(system: System) -> dict[str, Any]:
 
 
 def with_constants(system: System, changes: Mapping[str, float]) -> System:
-    """The system with some constants changed by name, also those of the settings it holds."""
+    """The system with some constants changed by name, including constants of the settings it holds."""
     numbers = settable(system)
     for given, value in changes.items():
         name = system.also_called.get(given, given)
         if name not in numbers:
             raise InputError(f"A constant must be one of {', '.join(sorted(numbers))}; found {given!r}.")
         if name != given and name in changes:
-            raise InputError(f"The constant {given} is {name}, which is given too: leave one of them out.")
+            raise InputError(f"The constant {given} is {name}, which is also given: leave one of them out.")
         holder, before = numbers[name]
         if value * (1 if before >= 0 else -1) < 0:
             raise InputError(f"The constant {given} must be 0 or {'more' if before >= 0 else 'less'}; found {value:g}.")
@@ -224,7 +225,7 @@ def same_plans(system: System, variant: System) -> bool:
 AHEAD_S = np.linspace(0.0, 3.0, 13)
 """Times at which a path is drawn."""
 FAR_M = 80.0
-"""How far a corridor is drawn where a system has no limit of its own."""
+"""Length to which a corridor is drawn if the system has no limit of its own."""
 
 
 def travelled_m(speed_mps: np.ndarray, acceleration_mps2: np.ndarray | float, time_s: np.ndarray | float) -> np.ndarray:
@@ -237,7 +238,7 @@ def travelled_m(speed_mps: np.ndarray, acceleration_mps2: np.ndarray | float, ti
 
 
 def smooth_path_m(speed_mps: float, *, acceleration_mps2: float, shift_m: float) -> Float[np.ndarray, "point 2"]:
-    """Where the vehicle is at the next times, (x, y), if it keeps the acceleration and moves over by the shift."""
+    """Positions (x, y) of the vehicle at the next times if it keeps the acceleration and moves over by the shift."""
     u = AHEAD_S / AHEAD_S[-1]
     x_m = travelled_m(np.full(len(u), speed_mps), acceleration_mps2, AHEAD_S)
     return np.column_stack([x_m, shift_m * (3 * u**2 - 2 * u**3)])

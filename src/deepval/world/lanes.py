@@ -1,6 +1,6 @@
 """Lanes and other ground of a map, in the world frame.
 
-Apart from `scene`, so that planners on a map depend on neither cameras nor vehicles.
+This module is separate from `scene`, so that planners on a map depend on neither cameras nor vehicles.
 """
 
 from collections.abc import Mapping

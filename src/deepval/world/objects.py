@@ -164,7 +164,7 @@ def track_closing_mps(
 def time_to_collision_s(
     range_m: Float[np.ndarray, "*batch"], closing_mps: Float[np.ndarray, "*batch"], *, longest_s: float = 10.0
 ) -> Float[np.ndarray, "*batch"]:
-    """max(range, 0) / closing speed, at most `longest_s`, which is also the value where nothing closes in."""
+    """max(range, 0) / closing speed, at most `longest_s`, which is also the value if the range does not close."""
     closing = closing_mps > 0
     with np.errstate(over="ignore"):
         time_s = np.maximum(range_m, 0.0) / np.where(closing, closing_mps, 1.0)
@@ -174,7 +174,7 @@ def time_to_collision_s(
 def object_deceleration_mps2(
     objects: Objects, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
 ) -> Float[np.ndarray, "obj"]:
-    """Required deceleration of each object, the higher of those at ego and closing speed; 0 outside the corridor."""
+    """Required deceleration of each object, the higher of its values at ego and closing speed; 0 off the corridor."""
     settings = settings or BrakingSettings()
     ahead = (objects.near_m > 0) & (objects.near_m <= settings.farthest_m)
     inside = (objects.lateral_m[:, 1] > -settings.corridor_m) & (objects.lateral_m[:, 0] < settings.corridor_m)

@@ -65,7 +65,7 @@ class Scene:
         if strange.any():
             raise InputError(
                 f"unit {self.unit}: ego speeds must be finite and not negative, and at most {FASTEST_MPS:g} m/s; "
-                f"{self.inputs[strange][0]} has {self.ego_speed_mps[strange][0]:g}: check what the speed was read from."
+                f"{self.inputs[strange][0]} has {self.ego_speed_mps[strange][0]:g}: check the source of the speed."
             )
         if self.world_from_ego is not None and not on_earth(self.world_from_ego):
             raise InputError(

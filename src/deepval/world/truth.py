@@ -14,11 +14,11 @@ from deepval.world.objects import Objects, check_frames
 
 @dataclass(frozen=True)
 class Future:
-    """The logged path of the vehicle: (x, y, yaw) in the ego frame of each frame, `times_s` ahead of it.
+    """The logged path of the vehicle after each frame: (x, y, yaw) in that frame's ego frame, `times_s` ahead.
 
     `valid` marks the logged poses; the others are undefined. A system that needs a future has a loss only at valid
-    frames. `objects`, where others were logged too, has one item per time ahead: the others at that time, in the ego
-    frame of the frame itself.
+    frames. `objects`, if other objects were logged too, has one item per time ahead: the other objects at that time, in
+    the ego frame of the frame itself.
     """
 
     times_s: Float[np.ndarray, "ahead"]

@@ -135,15 +135,17 @@ class Trees(Model):
         """The model from plain lists and numbers."""
         columns = int(content["columns"])
         if len(content["leaf"]) > MOST_TREES or sum(map(len, content["leaf"])) > MOST_LEAVES:
-            raise ValueError(f"there may be {MOST_TREES:,} trees with {MOST_LEAVES:,} leaves; there are more")
+            raise ValueError(f"there may be at most {MOST_TREES:,} trees with {MOST_LEAVES:,} leaves; there are more")
         threshold = [[np.inf if value is None else value for value in tree] for tree in content["threshold"]]
         leaf = np.array(content["leaf"], float)
         if leaf.ndim != 2 or not leaf.size or leaf.shape[1] & (leaf.shape[1] - 1):
-            raise ValueError("trees need a leaf for every way down")
+            raise ValueError("trees need a leaf for every path from the root")
         shape = len(leaf), leaf.shape[1] - 1
         feature = np.array(content["feature"]).reshape(shape)
         if feature.size and (feature.dtype.kind != "i" or feature.min() < 0 or feature.max() >= columns):
-            raise ValueError("trees ask for columns by whole numbers, from 0 to less than how many there are")
+            raise ValueError(
+                "trees must refer to columns by whole numbers from 0 to one less than the number of columns"
+            )
         return cls(
             baseline=float(content["baseline"]),
             link=link_of(content["link"]),

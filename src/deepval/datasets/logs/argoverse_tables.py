@@ -115,7 +115,7 @@ def middle_m(left_m: Float[np.ndarray, "a 2"], right_m: Float[np.ndarray, "b 2"]
 
 
 def _centreline_m(key: str, segment: dict[str, Any]) -> Float[np.ndarray, "point 2"]:
-    """The map's own centreline (motion forecasting), else the line midway between the boundaries (sensor logs)."""
+    """The map's own centreline (motion forecasting), or the line midway between the boundaries (sensor logs)."""
     if segment.get("centerline"):
         return _points(segment["centerline"])
     left_m, right_m = (_points(segment[f"{side}_lane_boundary"]) for side in ("left", "right"))

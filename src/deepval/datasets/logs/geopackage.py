@@ -1,9 +1,9 @@
 """GeoPackage layers (SQLite tables with geometry blobs) -> columns and lines in metres of a UTM zone.
 
 A blob is a header ("GP", version, flags, reference system, envelope) and the geometry as well-known binary (WKB), which
-shapely decodes. The module reads lines and polygons, single or multiple, with or without heights; of a polygon, the
-outer ring only. Longitude and latitude (WGS 84) become easting and northing by Krüger's series to sixth order in the
-third flattening n: Karney, "Transverse Mercator with an accuracy of a few nanometers" (J. Geodesy 85, 2011), eq. 7
+shapely decodes. The module reads lines and polygons, single or multiple, with or without heights; only the outer ring
+of a polygon is read. Longitude and latitude (WGS 84) become easting and northing by Krüger's series to sixth order in
+the third flattening n: Karney, "Transverse Mercator with an accuracy of a few nanometers" (J. Geodesy 85, 2011), eq. 7
 to 11 and 35.
 """
 
@@ -222,7 +222,7 @@ def _in_metres(parts: list[list[Part]], epsg: int | None, *, zone: UtmZone, sour
 def _parts(blob: Any, source: str) -> list[Part]:
     """Lines, or outer rings, of a geometry blob."""
     if not (isinstance(blob, bytes) and blob[:2] == b"GP" and len(blob) > 8):
-        raise InputError(f"{source}: a geometry must be a GeoPackage blob; it is none.")
+        raise InputError(f"{source}: a geometry must be a GeoPackage blob; it is not.")
     flags = blob[3]
     envelope = flags >> 1 & 7
     if envelope >= len(ENVELOPE_BYTES):

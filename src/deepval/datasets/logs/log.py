@@ -1,8 +1,8 @@
 """Log: a recorded drive of any source, step by step in the world frame; `states` turns it into scenes and truths.
 
-A source without a route takes that of the driven path. The rear-axle path is matched to the lane graph (Viterbi: every
-point lies on a lane, the next point on the same lane, a parallel lane of its roadblock or a successor). The route then
-continues along the straightest successors.
+A source without a route gets the route of the driven path. The rear-axle path is matched to the lane graph (Viterbi:
+every point lies on a lane, the next point on the same lane, a parallel lane of its roadblock or a successor). The route
+then continues along the straightest successors.
 """
 
 from dataclasses import dataclass, field
@@ -19,14 +19,14 @@ from deepval.world.lanes import FARTHEST_M, Lane, LaneMap, on_earth
 SPACING_M = 0.5
 """Points of the driven path closer than this to the last selected point are left out."""
 HEADING_M_PER_RAD = 3.5 / (np.pi / 2)
-"""A quarter turn off a lane's direction costs as much as a lane's width of 3.5 m beside it."""
+"""A heading error of 90 degrees costs as much as a distance of 3.5 m, a lane's width, from the lane."""
 REACH_M = 15.0
-"""Lanes farther from all of the path are not considered."""
+"""Lanes that are farther than this from the whole path are not considered."""
 AHEAD_M = 300.0
 
 
 class LoggedRoute(NamedTuple):
-    """Roadblocks to follow, and for every step the index of the first one still ahead, so that two or more remain."""
+    """Roadblocks to follow, and for every step the index of the current one, at most the last but one."""
 
     lanes: tuple[str, ...]
     roadblocks: tuple[str, ...]
@@ -38,7 +38,7 @@ def route_of(lane_map: LaneMap, pose: Float[np.ndarray, "step 3"], *, ahead_m: f
 
     Args:
         lane_map: The road.
-        pose: Rear-axle pose at each step; while the vehicle stands still, one of them is matched.
+        pose: Rear-axle pose at each step; only one pose is matched while the vehicle stands still.
         ahead_m: Length of the successors that are added.
     """
     selected = spaced_indices(pose[:, :2])
@@ -157,7 +157,7 @@ def _headings(line_m: Float[np.ndarray, "vertex 2"]) -> Float[np.ndarray, "segme
 
 
 AHEAD = 3
-"""Roadblocks that a vehicle may advance in one step; the limit keeps it from leaping where a route crosses itself."""
+"""Roadblocks that a vehicle may advance in one step; the limit prevents a jump where a route crosses itself."""
 
 
 def route_starts(
@@ -165,8 +165,8 @@ def route_starts(
 ) -> Int[np.ndarray, "step"]:
     """Index in the route of the roadblock at each step, at most the last but one.
 
-    It starts with the first roadblock under the first position on the route, and then only moves forward. Off all lanes
-    of the route, it stays as at the step before.
+    It starts with the first roadblock under the first position on the route, and then only moves forward. Where the
+    vehicle is off all lanes of the route, the index stays as at the step before.
     """
     on_block = np.zeros((len(route), len(place_m)), dtype=bool)
     for number, roadblock in enumerate(route):
@@ -183,7 +183,7 @@ def route_starts(
 
 
 def holds(lane: Lane, place_m: Float[np.ndarray, "step 2"]) -> Bool[np.ndarray, "step"]:
-    """Whether positions are on a lane: inside its outline, or without one within half its width of its middle."""
+    """Whether positions are on a lane: inside its outline or, if it has none, within half its width of its middle."""
     if not len(lane.polygon_m):
         start, along = lane.centreline_m[:-1], np.diff(lane.centreline_m, axis=0)
         offset = place_m[:, None] - start

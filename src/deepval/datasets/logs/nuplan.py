@@ -4,9 +4,9 @@ Layout: any folder below the root holds `LOG.db` (such as `data/cache/mini` or `
 `nuplan-maps-v1.0.json` and `LOCATION/VERSION/map.gpkg`, and where there are pictures `sensor_blobs/LOG/CAM_F0/*.jpg`
 lies below the root, at most two folders deep.
 
-A scenario is a row of the table `scene`, with its sweeps and its route. Its steps are every second of its 20 Hz sweeps.
-Its states are 24 equally spaced steps, each with 4 s of the scenario ahead; a scenario too short for them has none.
-Where a scenario has no route, the route is matched to the driven path.
+A scenario is a row of the table `scene`, with its sweeps and its route. Its steps are every second one of its sweeps,
+which come at 20 Hz. Its states are 24 equally spaced steps, each with 4 s of the scenario ahead; a scenario too short
+for them has none. Where a scenario has no route, the route is matched to the driven path.
 """
 
 import os
@@ -59,7 +59,7 @@ NOMINAL = Camera(
 
 
 def read_camera(database: Database) -> Camera:
-    """The front camera of a log, the nominal one where the log has no cameras."""
+    """The front camera of a log, or the nominal one where the log has no cameras."""
     row = _row(database)
     if row is None:
         return NOMINAL
@@ -137,7 +137,7 @@ def _below(database: Database, folder: Path, name: Any) -> Path:
 
 STATES = 24
 STEP_S, EVERY = 0.1, 2
-"""Time between steps, and how many sweeps a step has."""
+"""Time between steps, and the number of sweeps per step."""
 LATE_S = 0.03
 """A step may be this much longer or shorter."""
 FUTURE_STEPS = 40
@@ -226,7 +226,9 @@ def _sweeps(database: Database, scene: Any, route: Any, *, rows: list[tuple[Any,
     rows = rows[::EVERY]
     table = numbers([row[1:] for row in rows], f"{source}, timestamps and ego poses", columns=1 + len(POSE))
     if not np.isfinite(table).all():
-        raise InputError(f"{source}: every sweep must have a timestamp and an ego pose of finite numbers; one has not.")
+        raise InputError(
+            f"{source}: every sweep must have a timestamp and an ego pose of finite numbers; one does not."
+        )
     time_us, pose = table[:, 0].astype(np.int64), table[:, 1:]
     steps_s = np.diff(time_us) * 1e-6
     wrong = np.flatnonzero(np.abs(steps_s - STEP_S) > LATE_S)
@@ -265,7 +267,7 @@ def _log(sweeps: Sweeps, unit: str, *, lane_map: LaneMap, zero_us: int) -> Log:
 def _route(
     sweeps: Sweeps, lane_map: LaneMap, *, heading_rad: Float[np.ndarray, "step"]
 ) -> tuple[tuple[str, ...], Int[np.ndarray, "step"]]:
-    """The route (the scenario's own, else that of the driven path), and the position of each step on it."""
+    """The route (the scenario's own or, if it has none, the driven path's), and the position of each step on it."""
     if sweeps.route:
         return sweeps.route, route_starts(lane_map, sweeps.route, place_m=sweeps.pose[:, :2])
     driven = route_of(lane_map, np.column_stack([sweeps.pose[:, :2], heading_rad]))

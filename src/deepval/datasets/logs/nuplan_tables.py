@@ -34,7 +34,7 @@ ZONES = {
 """nuPlan's locations, with the zone of a map that does not name its own."""
 VERSIONS_FILE = "nuplan-maps-v1.0.json"
 REACH_M = 300.0
-"""Lanes and areas within this distance of the drive's bounding box are kept, and every lane of a route."""
+"""Lanes and areas within this distance of the drive's bounding box are read, and every lane of a route."""
 
 
 def map_file(maps: Path, location: str) -> Path:
@@ -177,7 +177,7 @@ def _largest(parts: list[Part]) -> Part:
 
 
 def _distinct(line_m: Part) -> Part:
-    """A line without points that repeat the one before."""
+    """A line without points that repeat the previous point."""
     moved: Bool[np.ndarray, "point"] = np.ones(len(line_m), dtype=bool)
     moved[1:] = (np.diff(line_m, axis=0) != 0).any(axis=1)
     return line_m[moved]

@@ -1,6 +1,6 @@
 """A log -> the replay of a drive in closed loop, and the agents that a mode perceives at its steps.
 
-Apart from `states`, so that reading a data set imports no planner.
+This module is separate from `states`, so that reading a data set imports no planner.
 """
 
 from dataclasses import replace
@@ -25,8 +25,8 @@ NEAR_WHOLE = 0.02
 def replay_from(log: Log, state: int = 0) -> Replay:
     """The replay that starts at the log's state of this number (a keyframe) and ends with the log.
 
-    Steps at every 0.1 s are taken unchanged. Where the log has fewer, the others move evenly from one step to the next,
-    and are present only where both steps log them.
+    Steps at every 0.1 s are taken unchanged. Where the log has fewer steps, the other agents move evenly from one step
+    to the next, and are present only where both steps log them.
     """
     if not 0 <= state < len(log.states):
         raise InputError(f"unit {log.unit}: a drive must start at one of its states 0 to {len(log.states) - 1}.")
@@ -86,7 +86,7 @@ def _steps_per_tenth(step_s: float) -> float:
 def _agents(
     log: Log, before: Int[np.ndarray, "tenth"], *, after: Int[np.ndarray, "tenth"], share: Float[np.ndarray, "tenth"]
 ) -> tuple[Agents, ...]:
-    """The others at each tenth of a second, in the log's order."""
+    """The other agents at each tenth of a second, in the log's order."""
     ids, kinds, valid_rows, values = [], [], [], []
     for track in log.tracks:
         row = np.column_stack([track.centre_m[:, :2], track.heading_rad, track.size_m[:, :2], track.velocity_mps])

@@ -1,6 +1,6 @@
 """ScenarioNet records (one pickle per scene) -> lane maps and logs; docs/external.md lists real and nominal parts.
 
-Apart from the data set `scenarionet`, because nuScenes takes lane maps from the same records.
+This module is separate from the data set `scenarionet`, because nuScenes takes lane maps from the same records.
 """
 
 from pathlib import Path
@@ -20,11 +20,11 @@ from deepval.geometry.vehicle import ZOE, vehicle_like
 from deepval.world.lanes import Lane, LaneMap
 
 SPEED_LIMIT_MPS = 13.0
-"""Of every lane: the limits in nuScenes records (100 km/h on connectors, none on lanes) are not real ones."""
+"""Speed limit of every lane: the limits in nuScenes records (100 km/h on connectors, none on lanes) are not real."""
 CONNECTOR_HALF_WIDTH_M = 2.0
 LANE_TYPES = ("LANE_SURFACE_STREET", "LANE_FREEWAY", "LANE_SURFACE_UNSTRUCTURE")
 DIVIDERS = {"road": "ROAD_LINE_SOLID_SINGLE_YELLOW", "lane": "ROAD_LINE_BROKEN_SINGLE_WHITE"}
-"""Which painted lines divide roads, and which lanes."""
+"""The painted lines that divide roads, and those that divide lanes."""
 CONNECTOR = "LANE_SURFACE_UNSTRUCTURE"
 Word = int | str
 Row = tuple[Word, ...]

@@ -86,7 +86,7 @@ def truth_of(log: Log, dt_s: Float[np.ndarray, "state"]) -> Truth:
 
 
 def future_of(log: Log, columns: TrackColumns, *, pose: Float[np.ndarray, "state 4 4"]) -> Future:
-    """Poses of the ego and all others 0.5 to 4 s after each state, in the ego frame of the state."""
+    """Poses of the ego and of all other agents 0.5 to 4 s after each state, in the ego frame of the state."""
     steps = log.states[:, None] + np.arange(1, len(AHEAD_S) + 1) * steps_per_half_second(log)
     valid = steps < len(log.time_s)
     world_from_later = level(log.world_from_ego)[np.where(valid, steps, 0)]

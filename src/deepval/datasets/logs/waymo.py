@@ -147,7 +147,7 @@ def lane_map_of(scenario: dict[str, Any]) -> LaneMap:
 
 
 def _roadblocks(lanes: dict[str, Any]) -> dict[str, str]:
-    """The roadblock of each lane: all direct and indirect neighbours, except lanes that lead to one of the others."""
+    """The roadblock of each lane: all direct and indirect neighbours, except lanes that lead to another of them."""
     after = {key: set(_ids(lane, "exitLanes")) for key, lane in lanes.items()}
     groups = {key: {key} for key in lanes}
     for key, lane in lanes.items():

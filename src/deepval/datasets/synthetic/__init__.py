@@ -33,7 +33,7 @@ from deepval.world.truth import Truth
 CAMERA_AXES = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 NEAREST_M = 0.4
 CELL_PX = 6
-# Share of the box that must be visible for KITTI's levels 0 (fully), 1 (partly), 2 (largely hidden); else 3.
+# Share of the box that must be visible for KITTI's levels 0 (fully), 1 (partly), 2 (largely hidden); 3 below that.
 VISIBLE = (0.85, 0.5, 0.1)
 
 
@@ -269,7 +269,7 @@ def make_world(
         seed: everything follows from it.
         settings: number and length of scenes, traffic.
         modes: name -> long side of the picture in pixels; YOLOv8s at 320, 384, 512 and 640 where None.
-        units: only these scenes, unchanged by leaving out the others.
+        units: only these scenes; leaving out other scenes does not change them.
     """
     settings, modes = settings or WorldSettings(), modes or MODES
     data = Synthetic(seed=seed, settings=settings).read(units)

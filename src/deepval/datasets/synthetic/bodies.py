@@ -148,8 +148,8 @@ HEADLIGHT_M = 32.0
 class Brush:
     """The camera and the light: the look of a colour at a distance.
 
-    Colours keep `margin` from black and white and are packed less that margin. Grain of 0 to twice the margin is added
-    to the packed pixels at the end, so no byte overflows.
+    Colours stay `margin` away from black and white, and are packed with that margin subtracted. Grain of 0 to twice the
+    margin is added to the packed pixels at the end, so no byte overflows.
     """
 
     camera: Camera

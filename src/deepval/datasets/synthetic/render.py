@@ -118,7 +118,7 @@ def ground_pixels(
 
 
 def sky_of(brush: Brush, *, top: int) -> np.ndarray:
-    """The sky above the horizon, from its colour overhead to that of the horizon, as packed pixels."""
+    """The sky above the horizon, from its colour overhead to the horizon's colour, as packed pixels."""
     share = (np.arange(top) / top)[:, None] ** 1.5
     rgb = np.array(brush.weather.sky) * brush.brightness * (1 - share) + brush.horizon * share
     return np.repeat(brush.pixel(rgb)[:, None], brush.camera.width_px or 1242, axis=1)
@@ -231,7 +231,7 @@ class Pictures(Sequence[Any]):
             raise IndexError(f"a frame must lie in 0 to {self._frames - 1}; found {index}")
         if self._ticket not in _painters:
             raise InputError(
-                "pictures drawn on demand can be had only in the process that made the world; "
+                "pictures drawn on demand exist only in the process that created the world; "
                 "write them to files: read_dataset('synthetic', folder)."
             )
         return _painters[self._ticket](frame)

@@ -29,8 +29,9 @@ class Street:
     """A kind of street: cruising speed, densities of traffic, and behaviour of the vehicle ahead.
 
     Densities are actors per 100 m of road; `lead` is the probability of a vehicle ahead in the lane and `lead_gap_s`
-    its headway; `braking` the probability that it brakes hard; `crossing` that a pedestrian crosses the lane ahead.
-    `clutter` is the number of things that a detector may mistake for an object, relative to the usual number.
+    its headway; `braking` is the probability that it brakes hard, `crossing` the probability that a pedestrian crosses
+    the lane ahead. `clutter` is the number of things that a detector may mistake for an object, relative to the usual
+    number.
     """
 
     share: float
@@ -206,7 +207,7 @@ def ego_motion(
 
 
 def drive(frames: int, *, settings: TrafficSettings, chance: float, rng: np.random.Generator) -> Drive:
-    """The traffic of one scene; `chance`, in 0 to 1, decides the kind of street and whether a vehicle is ahead."""
+    """The traffic of one scene; `chance`, a number in 0 to 1, sets the street and whether a vehicle is ahead."""
     names = list(settings.streets)
     edges = np.cumsum([0.0, *(settings.streets[name].share for name in names)])
     edges /= edges[-1]

@@ -125,7 +125,7 @@ def _cell_rows(cell: str, result: Result, own: Sequence[Row]) -> Iterator[Benefi
             cell=cell,
             cells=1,
             allocator=row.allocator,
-            **row.budget.fields,
+            **vars(row.budget),
             benefit=_share(row.benefit, row.cheap_loss),
             harm=_share(row.harm, row.cheap_loss),
             **against_random,
@@ -187,7 +187,7 @@ def _mean(members: Sequence[BenefitHarmRow], over: tuple[PooledComparison, Poole
         cell=None,
         cells=len(members),
         allocator=first.allocator,
-        **first.budget.fields,
+        **vars(first.budget),
         **means,
         **({} if over is None else _against_random(*over)),
         **_counts(members),
@@ -202,7 +202,7 @@ def counts(rows: Sequence[BenefitHarmRow]) -> list[HarmCounts]:
         own = [row for row in rows if row.budget == budget and row.cell and row.allocator not in apart]
         resolved = [row for row in own if row.benefit_verdict and row.harm_verdict]
         number_of = len({row.allocator for row in own})
-        records.append(HarmCounts(**budget.fields, allocators=number_of, pairs=len(resolved), **_counts(resolved)))
+        records.append(HarmCounts(**vars(budget), allocators=number_of, pairs=len(resolved), **_counts(resolved)))
     return records
 
 

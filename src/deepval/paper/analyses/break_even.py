@@ -127,7 +127,7 @@ def rows(
                     BreakEvenRow(
                         cell=name,
                         allocator=allocator,
-                        **allowed.key.fields,
+                        **vars(allowed.key),
                         largest=even.largest,
                         spans=even.spans,
                         cost=cost,
@@ -152,7 +152,7 @@ def _over(budget: BudgetKey, allocator: str, members: Sequence[BreakEvenRow]) ->
     cost = median(costs) if costs else None
     return AffordableRow(
         allocator=allocator,
-        **budget.fields,
+        **vars(budget),
         cells=len(members),
         never=len(members) - len(largest),
         several=sum(len(row.spans) > 1 for row in members),

@@ -102,7 +102,7 @@ def _row(name: str, result: Result, row: Row) -> ChargedRow:
     return ChargedRow(
         cell=name,
         allocator=row.allocator,
-        **row.budget.fields,
+        **vars(row.budget),
         cheap_cost=None if modes is None else modes.cheap,
         full_cost=None if modes is None else modes.full,
         cost=row.cost or 0.0,
@@ -129,7 +129,7 @@ def overheads(rows: Sequence[ChargedRow]) -> list[OverheadRow]:
         records.append(
             OverheadRow(
                 allocator=allocator,
-                **budget.fields,
+                **vars(budget),
                 cheap_cost=cheap,
                 full_cost=full,
                 cost=cost,

@@ -236,7 +236,7 @@ def _contrast(
         against=against,
         cell=cell,
         cells=row.cells,
-        **row.budget.fields,
+        **vars(row.budget),
         difference=row.difference,
         lo=row.lo,
         hi=row.hi,

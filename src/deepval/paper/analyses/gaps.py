@@ -82,7 +82,7 @@ def _row(name: str, result: Result, gap: Gap) -> GapRow:
     return GapRow(
         cell=name,
         allocator=gap.allocator,
-        **gap.budget.fields,
+        **vars(gap.budget),
         feasible=gap.gap is not None,
         gap=share(gap.gap),
         overhead=share(gap.overhead),
@@ -106,7 +106,7 @@ def over_cells(rows: Sequence[GapRow]) -> list[GapMean]:
         records.append(
             GapMean(
                 allocator=allocator,
-                **budget.fields,
+                **vars(budget),
                 cells=len(members),
                 feasible=sum(row.feasible for row in members),
                 shared=len(defined),

@@ -108,7 +108,7 @@ def _row(cell: str, role: Role, row: Row, result: Result) -> HeldOutRow:
         cell=cell,
         allocator=row.allocator,
         role=role,
-        **row.budget.fields,
+        **vars(row.budget),
         units=row.units,
         inputs=row.inputs,
         affected=affected,

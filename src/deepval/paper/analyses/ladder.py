@@ -103,7 +103,7 @@ def _row(name: str, best: Optimum, inputs: int, charged: Costs, convention: Conv
     excess: dict[str, Any] = {f"excess_{unit}": spent.get(unit) for unit in CONVENTIONS}
     return LadderRow(
         cell=name,
-        **best.budget.fields,
+        **vars(best.budget),
         inputs=inputs,
         optimum_share=best.share_of_cheap_loss,
         top_only_share=best.full_only_share,

@@ -57,7 +57,7 @@ def counts(rows: Sequence[Contrast]) -> list[SwapCount]:
     for row in single(rows):
         met.setdefault((row.against, row.budget), []).append(row.verdict)
     return [
-        SwapCount(label, **budget.fields, pairs=len(won), decision=won.count("better"), perception=won.count("worse"))
+        SwapCount(label, **vars(budget), pairs=len(won), decision=won.count("better"), perception=won.count("worse"))
         for (label, budget), won in met.items()
     ]
 

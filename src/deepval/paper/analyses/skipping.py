@@ -119,7 +119,7 @@ def _row(name: str, row: Row, cascade: Row | None) -> SkippingRow:
     return SkippingRow(
         cell=name,
         allocator=row.allocator,
-        **row.budget.fields,
+        **vars(row.budget),
         cost=row.cost,
         share=_share(row),
         cascade_share=None if cascade is None else _share(cascade),
@@ -150,7 +150,7 @@ def over_cells(rows: Sequence[SkippingRow]) -> list[SkippingCount]:
         records.append(
             SkippingCount(
                 allocator=allocator,
-                **budget.fields,
+                **vars(budget),
                 cells=len(members),
                 positive=len(positive),
                 share=median(shares) if shares else None,

@@ -140,7 +140,7 @@ def _row(policy: str, name: str, budget: BudgetKey, group: Sequence[_Member], dr
     return StreamRow(
         policy=policy,
         allocator=name,
-        **budget.fields,
+        **vars(budget),
         cells=len({m.cell for m in group}),
         rows=len(running),
         infeasible=len(group) - len(running),

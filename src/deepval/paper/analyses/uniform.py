@@ -128,7 +128,7 @@ def _row(
     ]
     return UniformRow(
         cell=name,
-        **budget.fields,
+        **vars(budget),
         uniform_from=None if modes is None else modes.uniform_from,
         fits=fits,
         uniform=all_full,
@@ -186,7 +186,7 @@ def over_cells(rows: Sequence[UniformRow]) -> list[UniformCount]:
         leaders, verdicts = [row.leader for row in members], [row.verdict for row in members]
         records.append(
             UniformCount(
-                **budget.fields,
+                **vars(budget),
                 cells=len(members),
                 fits=sum(row.fits for row in members),
                 compared=sum(leader is not None for leader in leaders),

@@ -197,7 +197,7 @@ def wins_rest_on_many_units(run: RunRows) -> Outcome | None:
     marks = (True if entry["kept"] >= 0.5 else False if entry["kept"] <= 0 else None for entry in kept)
     if not run.of("concentration"):
         return None
-    return of_every(marks, words) if kept else Outcome(OPEN, "no win to look at")
+    return of_every(marks, words) if kept else Outcome(OPEN, "no allocator is better than random")
 
 
 LIGHT = ("router-mlp-value", "router-mlp-binary")

@@ -48,7 +48,7 @@ class GradedFrames(NamedTuple):
     objects: Int[np.ndarray, "time group"]
 
     def above(self, threshold: float) -> "GradedFrames":
-        """The detections with score >= threshold; greedy matching gives them the same partners without the others."""
+        """The detections with score >= threshold; greedy matching pairs them the same without the rest."""
         selected = self.score >= threshold
         return GradedFrames(
             self.frame[selected], self.score[selected], self.right[selected], self.group[selected], self.objects
@@ -108,7 +108,7 @@ def _group(cls: Shaped[np.ndarray, "obj"]) -> Int[np.ndarray, "obj"]:
 
 
 def ap_swap(weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
-    """N x (AP with this frame's strong output - AP), all other frames weak; NaN with nothing to find.
+    """N x (AP with this frame's strong output - AP), all other frames weak; NaN if there is nothing to find.
 
     One curve over all classes and frames, all-point interpolation.
     """
@@ -152,7 +152,7 @@ def contextual_gains(
     gain, groups = np.zeros(frames), np.zeros(frames)
     for group in range(len(GROUPS)):
         one, other = weak.of_group(group), strong.of_group(group)
-        # A frame of the context is in that sum already.
+        # A frame of the context is already in the sum over the context.
         objects = one.objects[inside].sum() + np.where(inside, 0, one.objects[:, 0])
         groups += objects > 0
         if len(one.frame) or len(other.frame):
@@ -173,9 +173,13 @@ def common_frames(weak: GradedFrames, strong: GradedFrames) -> int:
 def _contextual_ap_gain(
     weak: GradedFrames, strong: GradedFrames, *, inside: Bool[np.ndarray, "time"], objects: Int[np.ndarray, "time"]
 ) -> Float[np.ndarray, "time"]:
-    """Change of one super-class's AP in its context, 0 with nothing to find; case 2f is frame f weak, 2f+1 strong."""
-    # The unedited list is the weak output of the whole context. Weak case: a frame outside it enters; one inside is
-    # there already. Strong case: its strong output enters, and the weak output of a frame inside leaves.
+    """Change of one super-class's AP if a frame's weak output is replaced by its strong one.
+
+    0 if there is nothing to find. Case 2f has frame f weak, case 2f+1 strong.
+    """
+    # The unedited list is the weak output of the whole context. Weak case: the frame's weak output is added unless the
+    # frame is already in the context. Strong case: its strong output is added, and its weak output is removed if the
+    # frame is in the context.
     of_context = inside[weak.frame]
     new = ~of_context
     case = [2 * weak.frame[new], 2 * weak.frame[of_context] + 1, 2 * strong.frame + 1]
@@ -204,7 +208,7 @@ class _Curves(NamedTuple):
     """Curves of some cases from case `first` on, at points of falling score that all of them share.
 
     `right` counts right detections down to a point, `best` is the best precision from there on; `base_*` are those of
-    the unedited list. Edit i changes the right ones of row `case[i]` by `edit[i]`, from point `point[i]` on.
+    the unedited list. Edit i changes the right detections of row `case[i]` by `edit[i]`, from point `point[i]` on.
     """
 
     first: int
@@ -347,7 +351,7 @@ def released_gains(
 
 
 class _Both(NamedTuple):
-    """Detections of one super-class of both modes by falling score, with the ranks of the weak and of each frame's."""
+    """Both modes' detections of one super-class by falling score, and the ranks of each mode's in every frame."""
 
     right: Bool[np.ndarray, "det"]
     level: Int[np.ndarray, "det"] | None
@@ -388,7 +392,7 @@ def _interpolated_ap(both: _Both, around: Int[np.ndarray, "_"], own: Int[np.ndar
     chosen = np.concatenate([around, own])
     if not len(chosen):
         return 0.0
-    chosen.sort(kind="stable")  # two runs: merged, not sorted anew
+    chosen.sort(kind="stable")  # two sorted runs, which a stable sort merges
     right, counted = np.cumsum(both.right.take(chosen)), np.arange(1, len(chosen) + 1)
     # Equal scores form one point: only the last of a level stays. No levels where all scores differ.
     if both.level is not None:

@@ -143,7 +143,7 @@ def bind(cache: Path, recipe: Mapping[str, Any]) -> None:
 
 
 def finish(cache: Path) -> Path:
-    """The manifest, without the units whose files were deleted since."""
+    """Remove units whose files have been deleted from the manifest, and return its path."""
     manifest = cache_manifest(cache)
     done = {mode: {unit: units[unit] for unit in units_in(cache, mode)} for mode, units in manifest["modes"].items()}
     _write_manifest(cache, manifest["recipe"], {mode: units for mode, units in done.items() if units})

@@ -79,8 +79,8 @@ class Rows:
 class Source:
     """How to read a file: the mode's name, the kind of its scores, its class names, and the frames that were run.
 
-    `scores=None` takes the kind that the file declares, else probabilities where it has scores. `frames_run` and
-    `frames_failed` list frame ids (or frame numbers) per unit; a unit that `frames_run` leaves out was
+    `scores=None` takes the kind that the file declares, or probabilities if it has scores of undeclared kind.
+    `frames_run` and `frames_failed` list frame ids (or frame numbers) per unit; a unit that `frames_run` leaves out was
     never run.
     """
 
@@ -259,7 +259,7 @@ def score_kind(score: Float[np.ndarray, "det"], declared: ScoreKind | None, *, p
 
 
 def frame_index(frame: Shaped[np.ndarray, "det"], scene: Scene, *, path: Path) -> Int[np.ndarray, "det"]:
-    """Positions in the scene of frames named by number (that of a frame id such as 000012) or by frame id."""
+    """Positions in the scene of frames given by number (12 for the frame id 000012) or by frame id."""
     ids = scene.frame_ids
     if not len(frame):
         return np.zeros(0, dtype=int)

@@ -28,7 +28,7 @@ class Detections:
 
     `score` is NaN where the source has none, `box_px` NaN where it reports no image box. `cuboid_m` is (x,
     y, z of the centre, length, width, height, yaw) in the frame `cuboid_frame`: "world", "ego" or the name of one
-    of the scene's cameras (KITTI's boxes are in that of its camera 0); `velocity_mps` is (x, y) in it.
+    of the scene's cameras (KITTI's boxes are in the frame of its camera 0); `velocity_mps` is (x, y) in the same frame.
     """
 
     unit: str

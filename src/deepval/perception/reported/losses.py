@@ -58,7 +58,7 @@ def greedy_matches(
 def grade(
     detections: Detections, truth: Truth, *, settings: MatchSettings | None = None, group: str | None = None
 ) -> Graded:
-    """The detections of a unit that count, right or wrong; of one super-class where `group` names it."""
+    """The detections of a unit that count, right or wrong; only those of super-class `group` if it is given."""
     if np.isnan(detections.score).any():
         raise InputError(f"unit {detections.unit}: average precision needs scores; this source has none.")
     candidates = match_candidates(detections, truth, settings=settings)
@@ -109,7 +109,7 @@ def average_precision(
     group: str | None = None,
     settings: MatchSettings | None = None,
 ) -> float:
-    """AP at IoU 0.5 over units, of one super-class or of all in one list; NaN with nothing to find."""
+    """AP at IoU 0.5 over units, of one super-class or of all in one list; NaN if there is nothing to find."""
     parts = [grade(d, t, settings=settings, group=group) for d, t in zip(detections, truths, strict=True)]
     whole = pool(parts)
     return area(precision_curve(whole.score, whole.right), whole.objects, rule=rule)
@@ -176,7 +176,7 @@ def perception_losses(
 
 
 def ground_losses(detections: Detections, truth: Truth, *, scene: Scene) -> dict[str, Float[np.ndarray, "time"]]:
-    """The perception losses of 3D boxes, matched on the ground, that are defined there; NaN where it was not run."""
+    """The perception losses that are defined for 3D boxes matched on the ground; NaN where the mode was not run."""
     losses = perception_losses(detections, truth, match=ground_matching(detections, truth, scene=scene))
     return {name: loss for name, loss in losses.items() if name not in OF_OVERLAP}
 

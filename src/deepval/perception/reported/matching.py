@@ -79,7 +79,7 @@ def match_candidates(detections: Detections, truth: Truth, *, settings: MatchSet
 def best_of_star(
     centre: Int[np.ndarray, "pair"], leaf: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
 ) -> tuple[Bool[np.ndarray, "pair"], Bool[np.ndarray, "pair"]]:
-    """Pairs whose centre has only leaves without other pairs, and the best of these pairs per centre."""
+    """Which pairs are in a star (no leaf of the centre has another pair), and which is the best of its star."""
     # The largest number of pairs of a leaf, by centre: 1 means that no leaf has another centre to go to.
     busiest = np.zeros(centre.max() + 1, dtype=int)
     np.maximum.at(busiest, centre, np.bincount(leaf)[leaf])
@@ -225,7 +225,7 @@ def graded_scores(detections: Detections, truth: Truth, *, match: Matching | Non
 
 
 def fit_calibration(units: Sequence[GradedScores], mode: str) -> Calibration:
-    """The non-decreasing map from raw score to share of right detections; give the training units only."""
+    """The non-decreasing map from raw score to share of right detections; pass training units only."""
     score = np.concatenate([np.zeros(0), *(unit.score for unit in units)])
     right = np.concatenate([np.zeros(0), *(unit.right.astype(float) for unit in units)])
     if not len(score) or np.isnan(score).any():

@@ -137,7 +137,7 @@ def own_scale_points(cheap: Rates, full: Rates, *, at: int) -> dict[str, Operati
 
 
 def nearest_count(boxes: Int[np.ndarray, "threshold"], target: int) -> int:
-    """The index of the count nearest to the target; of equally near ones the last, at the higher threshold."""
+    """The index of the count nearest to the target; the last of equally near ones, at the higher threshold."""
     away = np.abs(boxes - target)
     return len(away) - 1 - int(away[::-1].argmin())
 
@@ -149,7 +149,7 @@ def count_matching_point(
     cheap_threshold: float = SHARED,
     grid: Sequence[float] = GRID,
 ) -> OperatingPoint:
-    """S1 without a reference: the full threshold at which it reports as many boxes as cheap does at its own.
+    """S1 without a reference: the full mode's threshold for as many boxes as the cheap mode reports at its own.
 
     Args:
         cheap: The cheap mode's detections, unit by unit, with probabilities as scores.

@@ -129,8 +129,8 @@ def _likely_by_query(logits: Float[np.ndarray, "det classes"], names: Sequence[s
     """`detr-softmax` where the last class is called no object, or there are COCO's 92.
 
     Otherwise a blank image decides: nearly all of its queries are no object, so that a last logit without a name should
-    be the highest of most. A named last logit that is the highest, and sure, may mean no object too: None, and the user
-    has to name the style.
+    be the highest of most. A named last logit that is the highest and positive in most queries may also mean no object:
+    the result is None, and the user has to name the style.
     """
     if logits.shape[1] == COCO_AND_NO_OBJECT or names[-1].strip().lower() in NO_OBJECT:
         return "detr-softmax"
@@ -239,7 +239,7 @@ def _boxes_and_probabilities(
 
 def _softmax(logits: Float[np.ndarray, "classes det"]) -> Float[np.ndarray, "classes det"]:
     with np.errstate(invalid="ignore"):
-        # Less the largest logit, so that no power overflows.
+        # The largest logit is subtracted, so that no power overflows.
         powers = np.exp(logits - logits.max(axis=0))
     return powers / powers.sum(axis=0)
 

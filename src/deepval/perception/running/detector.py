@@ -1,10 +1,10 @@
 """A camera image -> scored boxes, with any YOLO-style or DETR-style ONNX model, at any resolution.
 
-YOLO: letterbox (see `letterbox`), score = best class probability (times objectness for `yolov5`), at least
-0.10, class-wise NMS that drops IoU > 0.7, at most 300 boxes; padding subtracted, divided by the axis' scale,
-clipped to the image. YOLOX the same, but for its own input (see `fit_corner`). DETR: plain resize to S x S, with
-ImageNet's mean and spread for `detr-softmax`; scores from 0.10, no NMS, the 300 best. One class per box.
-Images are decoded by OpenCV to 8-bit BGR, turned according to their EXIF tag. Extra `vision`: onnxruntime, OpenCV.
+YOLO: letterbox (see `letterbox`), score = best class probability (times objectness for `yolov5`), at least 0.10,
+class-wise NMS that drops IoU > 0.7, at most 300 boxes; padding subtracted, divided by the axis' scale, clipped to the
+image. YOLOX is the same except for its input (see `fit_corner`). DETR: plain resize to S x S, with ImageNet's mean and
+spread for `detr-softmax`; scores from 0.10, no NMS, the 300 best. One class per box. Images are decoded by OpenCV to
+8-bit BGR, turned according to their EXIF tag. Extra `vision`: onnxruntime, OpenCV.
 """
 
 from collections.abc import Mapping, Sequence
@@ -295,7 +295,7 @@ def detect(detector: Detector, image_bgr: Shaped[np.ndarray, "h w 3"], *, size: 
 
 
 def _style(model: OnnxModel, requested: str, names: tuple[str, ...]) -> Style:
-    """The style that fits the shapes in the file, or a blank image's outputs where those leave it open."""
+    """The style that fits the shapes in the file, or where several fit, the outputs of a blank image."""
     shapes: Mapping[str, Sequence[int | None]] = model.declared_shapes
     styles = decoding.matching_styles(shapes, len(names), input_hw_px=model.fixed_hw_px)
     if requested not in styles and (len(styles) != 1 or styles == ("detr-softmax",)):

@@ -112,7 +112,7 @@ def run(model: OnnxModel, tensor: Float[np.ndarray, "image 3 h w"]) -> dict[str,
 
 
 def class_names(model: OnnxModel, names: Path | None) -> tuple[str, ...]:
-    """Names by class index, from a JSON file (a list, or index to name), else from the model's metadata."""
+    """Names by class index, from a JSON file (a list, or index to name) or, if None, the model's metadata."""
     try:
         content = literal_eval(model.metadata["names"]) if names is None else read_json(names, "class names in JSON")
     except KeyError as error:

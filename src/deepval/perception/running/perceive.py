@@ -1,8 +1,8 @@
 """Images and one detector at several resolutions -> a cache filled unit by unit, and latencies.
 
-The function behind `deepval perceive`. A mode is named `<weights file>-<resolution>`, as `yolov8s-320`.
-Killed at any moment and run again, it goes on after the last unit written and ends with the same bytes.
-Latencies differ from run to run, so they go to a costs file of their own, written last.
+The function behind `deepval perceive`. A mode is named `<weights file>-<resolution>`, as `yolov8s-320`. If killed at
+any moment and run again, it continues after the last unit written and ends with the same bytes. Latencies differ from
+run to run, so they go to a costs file of their own, written last.
 """
 
 import re
@@ -70,7 +70,7 @@ def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
 
 
 def units_of_scenes(scenes: Iterable[Scene]) -> dict[str, list[tuple[int, Path]]]:
-    """Units of a data set: a frame's id is its number where frames are numbered, else its index in the unit, from 0."""
+    """Units of a data set: a frame's id is its number if frames are numbered, otherwise its index in the unit."""
     units = {}
     for scene in scenes:
         ids = scene.frame_ids.astype(str)
@@ -237,7 +237,7 @@ def perceive(
         units_run = {mode: sum(mode in item.modes for item in undone) for mode in modes}
         manifest = store.finish(cache)
         images = _sample(units, latency_samples) if unmeasured else []
-        # A latency is that of ONNX Runtime as it is usually run, with threads that spin.
+        # Latency is measured as ONNX Runtime is usually run, with threads that spin.
         timed = load_detector(weights, names=names, config=config) if unmeasured else detector
         entries, notes = {}, {}
         for mode, size in unmeasured.items():
@@ -259,7 +259,7 @@ def perceive(
 
 
 class _Tally:
-    """Counts the steps done and reports them."""
+    """Counts the finished steps and reports them."""
 
     def __init__(self, total: int, progress: Callable[[Progress], None] | None) -> None:
         self.total = total
@@ -338,7 +338,7 @@ def _run(
         pending: deque[Future[list[tuple[str, FrameRecord, Path]]]] = deque()
         for group in groups:
             pending.append(pool.submit(work, group))
-            if len(pending) > IN_WORK:  # one more is queued, so that no thread waits for this one
+            if len(pending) > IN_WORK:  # one more group is queued, so that no thread waits for the main thread
                 take(pending.popleft().result())
         for future in pending:
             take(future.result())
@@ -425,7 +425,7 @@ def _frame_records(
 
 
 def _modes_to_measure(costs: Path, modes: Mapping[str, int], digest: str) -> dict[str, int]:
-    """The modes that the costs file lacks, the cheapest first, the order of a costs file."""
+    """The modes that the costs file lacks, cheapest first, which is the order of a costs file."""
     measured = read_entries(costs, "modes")
     for mode in modes:
         if measured.get(mode, {}).get("weights_sha256", digest) != digest:

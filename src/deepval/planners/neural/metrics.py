@@ -98,7 +98,7 @@ class Masks:
 
 
 def path_cells(logits: Float[np.ndarray, "*batch cell"], masks: Masks) -> Int[np.ndarray, "*batch step 2"]:
-    """At every step the cell of the largest logit within the mask; of equal ones the first in row-major order."""
+    """At every step the cell of the largest logit within the mask; the first of equal ones, in row-major order."""
     begins = np.concatenate([[0], masks.ends[:-1]])
     best = np.stack([part.argmax(axis=-1) for part in masks.per_step(logits)], axis=-1) + begins
     return np.moveaxis(masks.index[1:][:, best], 0, -1)
@@ -183,12 +183,12 @@ def tip_of_utilities(
 
 
 def pkl_gain(cheap: Float[np.ndarray, "*any"], full: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
-    """PKL of the cheap mode minus that of the full one: more PKL is worse."""
+    """PKL of the cheap mode minus PKL of the full mode: more PKL is worse."""
     return cheap - full
 
 
 def tip_gain(cheap: Float[np.ndarray, "*any"], full: Float[np.ndarray, "*any"]) -> Float[np.ndarray, "*any"]:
-    """TIP of the full mode minus that of the cheap one: less TIP is worse."""
+    """TIP of the full mode minus TIP of the cheap mode: less TIP is worse."""
     return full - cheap
 
 

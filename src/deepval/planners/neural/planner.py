@@ -172,7 +172,9 @@ def _check_width(arrays: Mapping[str, np.ndarray], source: str) -> int:
             f"the first {missing[0]!r}."
         )
     if extra:
-        raise InputError(f"{source}: weights of the learned planner hold {extra[0]!r}, which the network has not.")
+        raise InputError(
+            f"{source}: weights of the learned planner hold {extra[0]!r}, which the network does not have."
+        )
     for name, shape in shapes.items():
         array = arrays[name]
         if array.shape != shape:
@@ -216,7 +218,7 @@ def _torch(file: PlannerFile) -> dict[str, np.ndarray]:
         name for name, tensor in state.items() if not (isinstance(name, str) and isinstance(tensor, torch.Tensor))
     ]
     if strange:
-        what = f"{type(state).__name__}" if strange is True else f"{strange[0]!r} that is none"
+        what = f"{type(state).__name__}" if strange is True else f"{strange[0]!r} that is not a tensor"
         raise InputError(f"{file.path}: weights must be tensors by name and nothing else; found {what}.")
     return {name: tensor.detach().numpy() for name, tensor in state.items()}
 

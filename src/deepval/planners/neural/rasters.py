@@ -57,7 +57,7 @@ def road_drawing(lane_map: LaneMap) -> RoadDrawing:
 
 
 def outline_m(lane: Lane) -> Outline:
-    """A lane's outline; where the map has none, that of the ground within half its width of its middle."""
+    """A lane's outline; where the map has none, the outline of the ground within half its width of its middle."""
     if len(lane.polygon_m):
         return lane.polygon_m
     # shapely is loaded only for maps whose lanes have no outline.
@@ -152,7 +152,7 @@ def _draw(layer: Float[np.ndarray, "x y"], lines_m: Iterable[np.ndarray], grid: 
 
 
 def _inside(shapes_m: Iterable[np.ndarray], grid: PlanGrid) -> Iterable[Int[np.ndarray, "point 2"]]:
-    """Shapes as OpenCV takes them, (y cell, x cell), without those that reach no cell of the grid."""
+    """Shapes as OpenCV takes them, (y cell, x cell), without shapes that reach no cell of the grid."""
     for shape in shapes_m:
         cells = grid.cell_of(shape)
         if (cells.max(axis=0) >= 0).all() and (cells.min(axis=0) < grid.cells).all():
@@ -183,7 +183,7 @@ def whole_raster(
     *,
     grid: PlanGrid,
 ) -> Bool[np.ndarray, "5 x y"]:
-    """All channels, from the road's, the other agents' corners in the vehicle's frame, and its length and width."""
+    """All channels, from the road channels, the agents' corners in the vehicle's frame, and its length and width."""
     return np.stack([*road, box_raster(others_m, grid=grid), box_raster(own_corners_m(*own_size_m), grid=grid)])
 
 

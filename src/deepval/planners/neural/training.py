@@ -44,7 +44,7 @@ LEAST_WAY_M = 0.2
 TOLERANCE_S = 0.05
 """Keyframes are not quite evenly spaced: a future may be this much shorter."""
 VEHICLES = ("vehicle", "cyclist")
-"""Super-classes that are samples besides the ego vehicle; trailers, which only follow, are not."""
+"""Super-classes that are samples besides the ego vehicle; trailers, which only follow, are left out."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -200,7 +200,7 @@ def dumbbells(free: Result, charged: Result) -> Figure:
     style.named_rows(axes, [f"{n} (ladder)" if n in on_ladder else n for n in names])
     axes.locator_params(axis="x", nbins=6)
     axes.margins(x=0.1)
-    axes.set_xlabel(f"nDG at {budget.share}" + ("\n(ladder: of oracle-ladder)" if on_ladder else ""))
+    axes.set_xlabel(f"nDG at {100 * budget.alpha:.6g}%" + ("\n(ladder: of oracle-ladder)" if on_ladder else ""))
     style.legend_above(figure, _dumbbell_legend(budget))
     return figure
 
@@ -362,7 +362,7 @@ def _gain(axes: Axes, result: Result) -> list[Any]:
         return draw_curves(axes, result, result.curves)
     kind = next(kind for kind in ("selection", *MEASURED) if any(row.kind == kind for row in result.rows))
     first = next(row.budget for row in result.rows if row.kind == kind)
-    alike = [r for r in result.rows if r.budget.holds(**first.fields | {"alpha": None})]
+    alike = [r for r in result.rows if r.budget.holds(**vars(first) | {"alpha": None})]
     lines = {
         name: [(row.alpha, row.gain_share) for row in alike if row.allocator == name]
         for name in dict.fromkeys(row.allocator for row in alike)
