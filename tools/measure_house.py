@@ -26,6 +26,13 @@ PARTICIPLES = (
 """Names that describe how a thing came about; the name of a module must describe what it is."""
 SHORT, LONG = 40, 500
 """Code lines below which a module needs a reason to be separate, and lines above which it is too long."""
+EXAMPLES = {
+    "system": "systems.lateral",
+    "allocator": "allocators.pixel",
+    "data set": "datasets.logs.waymo",
+    "analysis": "paper.analyses.signs",
+}
+"""A component of each kind; the files that know it are the files that a new one must touch."""
 REASON = re.compile(r"\b(because|so that|apart|alone|of its own)\b")
 """Words of a head docstring that gives such a reason."""
 
@@ -182,6 +189,22 @@ def _gives_reason(tree: ast.Module) -> bool:
     return REASON.search(ast.get_docstring(tree) or "") is not None
 
 
+def files_to_touch(name: str, trees: dict[str, ast.Module], graph: dict[str, set[str]]) -> list[str]:
+    """The module of a component and the modules of its package that import it or state its name.
+
+    Findings of the paper name what they are about; a new component has none.
+    """
+    stem, package = name.rpartition(".")[2], ".".join(name.split(".")[:2])
+    named = {
+        module
+        for module, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value == stem.replace("_", "-")
+    }
+    named = {module for module in named if module.startswith(package) and ".findings" not in module}
+    return sorted({name, *named} | {module for module in trees if name in graph[module]})
+
+
 def declared_options(trees: dict[str, ast.Module]) -> int:
     """Options and arguments of commands that the source declares; one that several commands share counts once."""
     calls = (node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Call))
@@ -301,6 +324,8 @@ def main() -> None:
     print(f"code lines: {code}; comment lines: {comments}; functions: {functions}")
     print(f"longest import chain: {len(longest_chain(graph))}; rings: {len(circles)} {circles}")
     print(f"leaf commands: {leaves}; options in their help: {options}; declared: {declared_options(trees)}")
+    touched = {kind: len(files_to_touch(f"deepval.{name}", trees, graph)) for kind, name in EXAMPLES.items()}
+    print("files of a new component: " + ", ".join(f"{kind} {number}" for kind, number in touched.items()))
     print("words: " + ", ".join(f"{word} {len(uses)}" for word, uses in word_uses(trees).items()))
     if arguments.walks:
         for name, (functions, files) in walks(arguments.walks.resolve()).items():
