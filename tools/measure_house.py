@@ -23,9 +23,16 @@ PARTICIPLES = (
     *("seeing", "telling", "saying", "showing", "resting", "sighting", "sifting", "making", "doctoring", "keeping"),
     *("gathering", "judged", "shown", "found", "told", "kept", "kept_parts", "held", "known"),
 )
-"""Names that say how a thing came about; a module's name says what it is."""
+"""Names that describe how a thing came about; the name of a module must describe what it is."""
 SHORT, LONG = 40, 500
-"""Code lines below which a module needs a reason to stand alone, and lines above which it is too long."""
+"""Code lines below which a module needs a reason to be separate, and lines above which it is too long."""
+EXAMPLES = {
+    "system": "systems.lateral",
+    "allocator": "allocators.pixel",
+    "data set": "datasets.logs.waymo",
+    "analysis": "paper.analyses.signs",
+}
+"""A component of each kind; the files that know it are the files that a new one must touch."""
 REASON = re.compile(r"\b(because|so that|apart|alone|of its own)\b")
 """Words of a head docstring that gives such a reason."""
 
@@ -121,7 +128,7 @@ def longest_chain(graph: dict[str, set[str]]) -> list[str]:
 
 
 def word_uses(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
-    """Functions with a value, an argument or a name of their own that is one of WORDS, by word."""
+    """Functions whose name, argument or local value is one of WORDS, by word."""
     uses: dict[str, list[str]] = {word: [] for word in WORDS}
     for name, tree in trees.items():
         for node in ast.walk(tree):
@@ -182,6 +189,22 @@ def _gives_reason(tree: ast.Module) -> bool:
     return REASON.search(ast.get_docstring(tree) or "") is not None
 
 
+def files_to_touch(name: str, trees: dict[str, ast.Module], graph: dict[str, set[str]]) -> list[str]:
+    """The module of a component and the modules of its package that import it or state its name.
+
+    Findings of the paper name what they are about; a new component has none.
+    """
+    stem, package = name.rpartition(".")[2], ".".join(name.split(".")[:2])
+    named = {
+        module
+        for module, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and node.value == stem.replace("_", "-")
+    }
+    named = {module for module in named if module.startswith(package) and ".findings" not in module}
+    return sorted({name, *named} | {module for module in trees if name in graph[module]})
+
+
 def declared_options(trees: dict[str, ast.Module]) -> int:
     """Options and arguments of commands that the source declares; one that several commands share counts once."""
     calls = (node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Call))
@@ -214,7 +237,7 @@ def called(work: Callable[[], Any]) -> tuple[int, int]:
     def watch(frame: Any, event: str, argument: Any) -> None:
         code = frame.f_code
         own = "/deepval/" in code.co_filename and not code.co_name.startswith("<")
-        if event == "call" and own and code.co_flags & inspect.CO_OPTIMIZED:  # a class body is no function
+        if event == "call" and own and code.co_flags & inspect.CO_OPTIMIZED:  # a class body is not a function
             functions.add((code.co_filename, code.co_qualname))
 
     sys.setprofile(watch)
@@ -228,7 +251,7 @@ def called(work: Callable[[], Any]) -> tuple[int, int]:
 
 
 def walks(data: Path) -> dict[str, tuple[int, int]]:
-    """Functions and modules on the way from files to what a reader sees."""
+    """Numbers of functions and modules that are called from input files to the printed result."""
     import contextlib
     import io
     import os
@@ -248,7 +271,7 @@ def walks(data: Path) -> dict[str, tuple[int, int]]:
         return run
 
     warnings.simplefilter("ignore")
-    for name in (name for name in modules() if not name.endswith("__main__")):  # imports are no part of a walk
+    for name in (name for name in modules() if not name.endswith("__main__")):  # imports do not count
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     kitti, logs = data / "kitti_tracking", data / "scenarionet_nuscenes_mini"
@@ -301,6 +324,8 @@ def main() -> None:
     print(f"code lines: {code}; comment lines: {comments}; functions: {functions}")
     print(f"longest import chain: {len(longest_chain(graph))}; rings: {len(circles)} {circles}")
     print(f"leaf commands: {leaves}; options in their help: {options}; declared: {declared_options(trees)}")
+    touched = {kind: len(files_to_touch(f"deepval.{name}", trees, graph)) for kind, name in EXAMPLES.items()}
+    print("files of a new component: " + ", ".join(f"{kind} {number}" for kind, number in touched.items()))
     print("words: " + ", ".join(f"{word} {len(uses)}" for word, uses in word_uses(trees).items()))
     if arguments.walks:
         for name, (functions, files) in walks(arguments.walks.resolve()).items():

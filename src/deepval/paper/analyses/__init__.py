@@ -1,1 +1,1 @@
-"""One module per analysis: built cells -> rows of numbers that answer one question (`rows`), and their declaration."""
+"""One module per analysis: `rows` turns built cells into rows that answer one question; an `Analysis` declares it."""

@@ -40,7 +40,7 @@ class GainRow(CellColumns):
     loss: str = column("The perception loss whose decrease is the gain: E1 to E8", "perception gain", loss_title)
     affected: int = column("Inputs with a decision value other than 0")
     spearman: float | None = column(
-        "Rank correlation of gain and decision value over the affected inputs; None where one of them is constant",
+        "Rank correlation of gain and decision value over the affected inputs; None if either is constant",
         "Spearman",
         decimals(2),
     )
@@ -50,8 +50,8 @@ class GainRow(CellColumns):
     )
     harm_given_gain_lo: float | None = low(heading="95 %", form=share)
     harm_given_gain_hi: float | None = high()
-    both: int = column("Inputs where gain and decision value are other than 0", "both not 0", count)
-    disagree: float | None = column("Share of these inputs whose two signs differ", "disagree", share)
+    both: int = column("Inputs on which neither gain nor decision value is 0", "both not 0", count)
+    disagree: float | None = column("Share of these inputs on which the two signs differ", "disagree", share)
     disagree_lo: float | None = low(heading="95 %", form=share)
     disagree_hi: float | None = high()
 

@@ -1,7 +1,7 @@
-"""Results of several cells -> the benefit that allocators capture and the harm that they take with it, against random.
+"""Results of several cells -> the benefit that allocators capture and the harm that they incur, against random.
 
-docs/definitions.md, Where the gap goes: gap = missed benefit + selected harm - benefit that the budget forces even the
-oracle to leave. Differences with random are paired, over cells by the joint bootstrap (Means over cells).
+docs/definitions.md, Where the gap goes: gap = missed benefit + selected harm - benefit that even the oracle must leave
+under the budget. Differences with random are paired; means over cells use the joint bootstrap (Means over cells).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined
 from deepval.tables.scores import REFERENCES
 
 SHOWN = ("oracle", "random")
-"""References whose benefit and harm stand beside the others'."""
+"""References whose benefit and harm are shown with those of the allocators."""
 PARTS = ("benefit", "harm")
 
 
@@ -49,11 +49,14 @@ class BenefitHarmRow(BudgetColumns, ScopeColumns):
     harm_difference_hi: float | None = high(default=None)
     harm_verdict: str | None = column("less, more or unresolved; None without an interval", default=None)
     gap: float | None = column(
-        "Oracle's gain less the allocator's; None of references and of per-mode scores", "gap", percent, default=None
+        "Gain of the oracle less that of the allocator; None for references and per-mode scores",
+        "gap",
+        percent,
+        default=None,
     )
     missed: float | None = column("Benefit that is not escalated", "missed", percent, default=None)
     left_out: float | None = column(
-        "Benefit that the budget forces even the oracle to leave: gap = missed + harm - left_out",
+        "Benefit that even the oracle must leave under the budget: gap = missed + harm - left_out",
         "left out",
         percent,
         default=None,
@@ -79,7 +82,7 @@ class HarmCounts(BudgetColumns):
 
 
 def rows(results: Mapping[str, Result]) -> list[BenefitHarmRow]:
-    """Per budget and allocator the mean over the cells that judge it, then each of them; results need their samples."""
+    """Per budget and allocator: the mean over the cells that judge it, then each cell. Results need their samples."""
     if not results:
         raise InputError("Benefit and harm need at least one result; found none.")
     rows_of = {cell: _by_allocator(result) for cell, result in results.items()}
@@ -96,7 +99,7 @@ def rows(results: Mapping[str, Result]) -> list[BenefitHarmRow]:
 
 
 def _by_allocator(result: Result) -> dict[str, list[Row]]:
-    """Rows of the references to show and of plain scores; per-mode scores are left out."""
+    """Rows of plain scores and of the references that are shown; per-mode scores are left out."""
     by_name: dict[str, list[Row]] = {}
     for row in result.rows:
         if row.oracle == "oracle" and (row.allocator in SHOWN or row.allocator not in REFERENCES):
@@ -105,7 +108,7 @@ def _by_allocator(result: Result) -> dict[str, list[Row]]:
 
 
 def _differences(result: Result, name: str) -> dict[BudgetKey, tuple[Comparison, Comparison]]:
-    """Benefit and harm against random, budget by budget; none of a reference."""
+    """Benefit and harm against random, budget by budget; empty for a reference."""
     if name in REFERENCES:
         return {}
     parts = [{c.budget: c for c in compare(result, name, "random", of=of)} for of in ("benefit", "harm")]
@@ -169,13 +172,13 @@ def _counts(differences: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _over(results: Mapping[str, Result], name: str) -> dict[BudgetKey, tuple[PooledComparison, PooledComparison]]:
-    """Benefit and harm against random as means over cells, under the budgets that all of these judge."""
+    """Benefit and harm against random as means over cells, under the budgets that all of these cells judge."""
     benefit, harm = (compare_over(results, name, "random", of=of) for of in ("benefit", "harm"))
     return {one.budget: (one, other) for one, other in zip(benefit, harm, strict=True)}
 
 
 def _mean(members: Sequence[BenefitHarmRow], over: tuple[PooledComparison, PooledComparison] | None) -> BenefitHarmRow:
-    """The mean over cells, whose differences with random are those of `over`."""
+    """The mean over cells; `over` has its differences with random."""
     first = members[0]
     means: dict[str, Any] = {}
     for part in (*PARTS, "gap", "missed", "left_out"):
@@ -273,7 +276,7 @@ def tables(rows: Sequence[BenefitHarmRow]) -> list[Table]:
 
 
 def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
-    """Benefit and harm less random's, of each allocator as a mean over cells, at the headline selection budget."""
+    """Benefit and harm of each allocator less those of random: means over cells at the headline selection budget."""
     selected = [row for row in rows if row.cell is None and row.kind == "selection" and row.allocator not in REFERENCES]
     at = min((row.alpha for row in selected), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
     dots = [

@@ -1,7 +1,7 @@
 """Scores on cells and their costs -> what a ranking may cost per input and still reach random's gain.
 
-Decision values are signed, so the costs that qualify are a union of intervals and not always one:
-docs/definitions.md. Rankings are scored at every capacity, also those of allocators that cannot pay for themselves.
+Decision values are signed, so the costs that qualify may form several intervals: docs/definitions.md. Rankings are
+scored at every capacity, including rankings of allocators that cannot pay for themselves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,17 +40,17 @@ class BreakEvenRow(BudgetColumns, AllocatorName, CellName):
     """What one allocator may cost on one cell."""
 
     largest: float | None = column(
-        "Largest cost per input at which its ranking reaches random's gain; None where none does",
+        "Largest cost per input at which its ranking reaches random's gain; None if there is no such cost",
         "largest",
         of_row=lambda row: cost(row.largest, row.convention),
     )
     spans: tuple[tuple[float, float], ...] = column(
-        "All such costs: intervals (above, up to], the first with its 0",
+        "All costs that qualify, as intervals (above, up to]; an interval from 0 includes 0",
         "costs that qualify",
         of_row=lambda row: _intervals(row.spans, row.convention),
     )
-    cost: float | None = column("Its measured cost; None where there is no figure", "measured", shortest)
-    inside: bool | None = column("Whether the measured cost is one of them; None without a figure", "inside", yes_no)
+    cost: float | None = column("Its measured cost; None if it was not measured", "measured", shortest)
+    inside: bool | None = column("Whether the measured cost qualifies; None if it was not measured", "inside", yes_no)
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ class AffordableRow(BudgetColumns, AllocatorName):
     never: int = column("Cells in which its ranking does not reach random's gain even for free", "never")
     several: int = column("Cells in which the costs that qualify are more than one interval", "several")
     median: float | None = column(
-        "Median over all cells of the largest such cost, cells without any counted as the lowest; None where it "
-        "falls on such a cell",
+        "Median over all cells of the largest cost that qualifies; cells without one count as the lowest, and None "
+        "means that the median falls on such a cell",
         "median",
         of_row=lambda row: cost(row.median, row.convention),
     )
-    reaching_median: float | None = column("Median over the cells that have such a cost")
+    reaching_median: float | None = column("The same median over the cells that have such a cost")
     lowest: float | None = column(
-        "Smallest largest cost of any cell",
+        "Smallest over the cells of the largest cost that qualifies",
         "range",
         of_row=lambda row: (
             MISSING
@@ -76,7 +76,7 @@ class AffordableRow(BudgetColumns, AllocatorName):
             else f"{cost(row.lowest, row.convention)} to {cost(row.highest, row.convention)}"
         ),
     )
-    highest: float | None = column("Largest of any cell")
+    highest: float | None = column("Largest over the cells of the same cost")
     cost: float | None = column("Median over cells of its measured cost", "measured", shortest)
     priced: int = column("Cells with a measured cost")
     inside: int = column(
@@ -104,7 +104,7 @@ def rows(
         cells: Cells by name.
         scores: Per cell, scores of all its inputs or of those of the units.
         budgets: Latency, energy and money budgets.
-        costs: Figures to use instead of each cell's own, for all or by name.
+        costs: Costs to use instead of each cell's own, for all cells or by name.
         units: Units whose inputs are ranked.
         watch: Progress reporting.
     """
@@ -168,7 +168,7 @@ def _over(budget: BudgetKey, allocator: str, members: Sequence[BreakEvenRow]) ->
 
 
 def _median(numbers: Sequence[float], number: int) -> float | None:
-    """The median of `number` figures; unknown ones count as the lowest."""
+    """The median of `number` figures; those that are missing from `numbers` count as the lowest."""
     ordered = [None] * (number - len(numbers)) + sorted(numbers)
     low, high = ordered[(number - 1) // 2], ordered[number // 2]
     return None if low is None or high is None else (low + high) / 2
@@ -196,7 +196,7 @@ def over_cells_table(rows: Sequence[AffordableRow]) -> Table:
 
 
 def chart(rows: Sequence[BreakEvenRow]) -> Chart:
-    """What each allocator may cost, median and range over the cells in which there is such a cost, and what it does."""
+    """What each allocator may cost (median and range over the cells with such a cost), and what it does cost."""
     over = over_cells(at_headline(rows))
     several = len({row.budget for row in over}) > 1
     dots = []

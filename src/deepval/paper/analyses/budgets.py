@@ -1,7 +1,7 @@
-"""Results of several cells -> allocators under measured budgets beside free ones: nDG by level, and what is left.
+"""Results of several cells -> allocators under measured budgets and free: nDG by level, and the share left to escalate.
 
-Under a measured budget an allocator pays for itself first, and escalates what is left: docs/costs.md. The paper's table
-of overheads gives the median over cells; here it is that over the cells whose modes cost the same.
+Under a measured budget an allocator pays for itself first and escalates with what is left: docs/costs.md. The paper's
+table of overheads gives the median over cells; here the median is taken over the cells whose modes cost the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,12 +41,12 @@ class ChargedRow(BudgetColumns, AllocatorName, CellName):
     full_cost: float | None = column("Cost of the full mode per input")
     cost: float = column("Cost of the allocator per input; 0 for random", "cost", shortest)
     share: float | None = column(
-        "Share of the inputs that it may escalate after paying for itself; None where it cannot run",
+        "Share of the inputs that it may escalate after paying for itself; None if it cannot run",
         "escalates",
         of_row=lambda row: "inf." if row.verdict == "infeasible" else percent(row.share, 1),
     )
     ndg: float | None = column(
-        "nDG under the measured budget; None where it cannot run",
+        "nDG under the measured budget; None if it cannot run",
         "nDG",
         of_row=lambda row: TableCell(number(row.ndg), mark_of(row.verdict)),
     )
@@ -56,7 +56,7 @@ class ChargedRow(BudgetColumns, AllocatorName, CellName):
         "Verdict against random under the measured budget: better, worse, unresolved or infeasible"
     )
     free_ndg: float | None = column(
-        "nDG under the selection budget, where the result has it",
+        "nDG under the selection budget, if the result has one",
         "nDG free",
         of_row=lambda row: TableCell(number(row.free_ndg), mark_of(row.free_verdict)),
     )
@@ -144,7 +144,7 @@ def overheads(rows: Sequence[ChargedRow]) -> list[OverheadRow]:
 
 
 def levels(rows: Sequence[ChargedRow]) -> list[Levels]:
-    """What the figure shows: of each cell, the cascade budgets of the first kind that is there."""
+    """What the figure shows: the cascade budgets of each cell, of the first kind that the rows have."""
     records = []
     kind = next((row.kind for row in rows), None)
     for cell in dict.fromkeys(row.cell for row in rows):
@@ -199,7 +199,7 @@ def overhead_table(rows: Sequence[OverheadRow]) -> Table:
 
 
 def chart(rows: Sequence[ChargedRow]) -> Chart:
-    """Of each allocator free and charged nDG, means over the cells in which it can pay, at the headline budget."""
+    """Free and charged nDG of each allocator, as means over the cells in which it can pay, at the headline budget."""
     panels = levels(rows)
     names = dict.fromkeys(name for panel in panels for name in panel.pairs)
     dots = []

@@ -1,7 +1,8 @@
-"""Cells -> whether a quota forces harm: where as many inputs are not harmed as are escalated, quota and capacity agree.
+"""Cells -> whether a quota forces harm: quota and capacity agree if enough inputs are not harmed to fill the quota.
 
-A ranking escalates exactly k inputs, the oracle at most k. With at least k inputs of V >= 0 the best choice of exactly
-k gains as much as the best of at most k: both oracles are one. Elsewhere the quota loses the least harms that fill it.
+A ranking escalates exactly k inputs (a quota), the oracle at most k (a capacity). If at least k inputs have V >= 0, the
+best choice of exactly k gains as much as the best of at most k, so both have the same oracle. Otherwise the quota must
+be filled with the smallest harms, and loses their sum.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,12 +30,14 @@ class CapacityRow(CellName):
     quota: int = column("Number of inputs that are escalated, k", "quota", count)
     not_harmed: int = column("Inputs with V >= 0", "not harmed", count)
     coincide: bool = column(
-        "Whether k inputs are not harmed, so that quota and capacity have one oracle", "one oracle", yes_no
+        "Whether at least k inputs are not harmed, so that quota and capacity have the same oracle",
+        "one oracle",
+        yes_no,
     )
     capacity_gain: float = column("Gain of the best choice of at most k inputs, in units of the loss")
-    quota_gain: float = column("Gain of the best choice of exactly k")
+    quota_gain: float = column("Gain of the best choice of exactly k inputs")
     forced_share: float | None = column(
-        "Loss of the quota against the capacity, as a share of the all-cheap loss; None where that is not positive",
+        "capacity_gain - quota_gain, as a share of the all-cheap loss; None if that loss is not positive",
         "forced harm",
         percent,
     )
@@ -74,7 +77,7 @@ def rows(
 
 
 def _exactly(values: np.ndarray, number: int) -> float:
-    """The sum of the `number` largest values, harmful ones among them where there are too few others."""
+    """The sum of the `number` largest values, including negative ones if there are too few others."""
     return float(np.sort(values)[::-1][:number].sum())
 
 

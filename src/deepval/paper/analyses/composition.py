@@ -29,7 +29,7 @@ class CompositionRow(CellColumns):
     term: str = column("The loss term", "term")
     weight: float = column("Its weight", "weight", shortest)
     benefit: float = column(
-        "Its weighted decrease, summed over helped inputs; negative where it rises there", "benefit", number
+        "Its weighted decrease, summed over helped inputs; negative if the term rises on them", "benefit", number
     )
     benefit_share: float | None = column(
         "Its share of the total benefit; None without any benefit", "of benefit", share

@@ -1,4 +1,4 @@
-"""Results of several cells -> how much of a result hangs on one unit: the prize, the realised gain, the nDG."""
+"""Results of several cells -> how much depends on one unit: the oracle's gain, the realised gain, the nDG."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class ConcentrationRow(AllocatorName, CellName):
         "1 / sum of squared shares of the benefit; None without any benefit", "effective units", decimals(1)
     )
     top_unit: str | None = column(
-        "Unit with the largest part of the oracle's gain; None where the oracle gains nothing", "top unit", or_nothing
+        "Unit with the largest part of the oracle's gain; None if the oracle gains nothing", "top unit", or_nothing
     )
     top_share: float | None = column("Its share of the oracle's gain", "of the prize", share)
     gain: float = column("Realised gain over all units, in units of the loss", "gain", decimals(1))
@@ -37,13 +37,13 @@ class ConcentrationRow(AllocatorName, CellName):
     )
     ndg: float | None = column("nDG over all units", "nDG", number)
     ndg_without_lo: float | None = column(
-        "Smallest nDG when any one unit is left out and the rest is ranked anew", "least nDG", number
+        "Smallest nDG over leaving out one unit at a time and ranking the rest again", "least nDG", number
     )
-    ndg_without_unit: str | None = column("The unit that is left out there", "without", or_nothing)
+    ndg_without_unit: str | None = column("The unit whose omission gives that nDG", "without", or_nothing)
 
 
 def rows(results: Mapping[str, Result]) -> list[ConcentrationRow]:
-    """One row per cell and allocator; none of a cell with more units than a result lists."""
+    """One row per cell and allocator; none for a cell with more units than a result lists."""
     records = []
     for name, result in results.items():
         if not result.units:

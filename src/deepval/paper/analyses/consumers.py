@@ -42,8 +42,8 @@ class ConsumerPair:
     gamma: float | None = column("Goodman-Kruskal gamma of the two values", "gamma", number)
     spearman: float | None = column("Rank correlation of the two values")
     reversal: tuple[str, str] | None = column(
-        "Two inputs that help both and that the two rank in opposite order, so that no ranking is optimal for both at "
-        "every budget; None where there are none"
+        "Two inputs that help both consumers and that the two rank in opposite order, so that no ranking is optimal "
+        "for both at every budget; None if there are none"
     )
 
 
@@ -87,7 +87,7 @@ def rows(
 
 
 def pairs(cells: Mapping[str, BuiltCell]) -> Iterator[tuple[str, str]]:
-    """Pairs of cells that differ in the consumer alone; an error where there is none."""
+    """Pairs of cells that differ in the consumer alone; an error if there is none."""
     members = [(a, b) for a, b in combinations(cells, 2) if sees_the_same(cells[a], cells[b])]
     if not members:
         raise InputError(
@@ -98,7 +98,7 @@ def pairs(cells: Mapping[str, BuiltCell]) -> Iterator[tuple[str, str]]:
 
 
 def shared_inputs(one: BuiltCell, other: BuiltCell, units: Units) -> tuple[ValueTable, ValueTable]:
-    """The inputs that both cells judge; cells of one data set keep them in one order."""
+    """The inputs that both cells judge; cells of the same data set have them in the same order."""
     first, second = loss_table(one, units), loss_table(other, units)
     common = (
         first.keep(positions(first.input, second.input) >= 0),

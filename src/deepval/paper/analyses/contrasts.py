@@ -1,7 +1,8 @@
-"""Built cells, recipes and labels -> each recipe fitted on each label, judged, and contrasts of labels, over cells.
+"""Built cells, recipes and labels -> judgements of each recipe fitted on each label, and differences between labels.
 
-Only the label differs: inputs, settings, seed and fit units are the same. A label has two forms, numbers for recipes
-that regress and 0 or 1 for those that classify. The allocators are named `RECIPE on LABEL`. Contrasts are paired; rows
+Only the label differs: inputs, settings, seed and fit units are the same. A label has two forms: numbers for recipes
+that regress, and 0 or 1 for recipes that classify. The allocators are named `RECIPE on LABEL`. Contrasts are paired;
+rows
 of single cells and the mean over cells have the same form, and the mean is joint, draw by draw (judging/over_cells.py).
 """
 
@@ -34,7 +35,7 @@ class Label:
     Attributes:
         name: Name of the label.
         regressed: The target of recipes that regress.
-        classified: The target of recipes that classify; None where it has no such form.
+        classified: The target of recipes that classify; None if the label has no such form.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Label:
     classified: str | None = None
 
     def target(self, recipe: Recipe) -> str:
-        """The form of the label for a recipe: numbers or classes, as the recipe's own target."""
+        """The form of the label that a recipe needs: numbers if it regresses, classes if it classifies."""
         if not TARGETS[recipe.target].classifies:
             return self.regressed
         if self.classified is None:
@@ -50,7 +51,7 @@ class Label:
         return self.classified
 
     def lacking(self, cell: BuiltCell) -> str | None:
-        """The first evidence column that the label needs and the cell does not have; None where it has all."""
+        """The first evidence column that the label needs and the cell does not have; None if it has all."""
         objective = TARGETS[self.regressed].objective
         needed = (
             {objective.column}
@@ -66,7 +67,8 @@ VALUE = Label("value", "value", "value-binary")
 GAINS = tuple(Label(f"gain-{loss}", f"gain-{loss}", f"gain-{loss}-binary") for loss in ("E1", "E5", "E8"))
 """Perception gains: objects missed, errors of all kinds, risk."""
 PUBLISHED = tuple(Label(name, f"{name}-cdf", f"{name}-binary") for name in ("oric", "ap-swap"))
-"""Objectives of published detector routers, in their published form: shares of the fit values, or whether positive."""
+"""Objectives of published detector routers in their published form: share of fit values not above, or whether
+positive."""
 RANK, SIGNED_CDF = (Label(name, name) for name in ("value-rank", "value-signed-cdf"))
 """Decision value under another transform."""
 LABELS = (VALUE, *GAINS, *PUBLISHED, RANK, SIGNED_CDF)
@@ -82,7 +84,7 @@ def fit_name(recipe: str, label: str) -> str:
 
 
 def recipe_and_label(name: str) -> tuple[str, str] | None:
-    """The recipe and the label in a name, None where it has none."""
+    """The recipe and the label in a name; None if the name has no label."""
     recipe, on, label = name.rpartition(ON)
     return (recipe, label) if on and label in {item.name for item in LABELS} else None
 
@@ -103,7 +105,7 @@ def known_labels(cell: BuiltCell, labels: Sequence[Label]) -> list[Label]:
 def scored_on_labels(
     cell: BuiltCell, labels: Mapping[Any, Sequence[Label]], *, seed: int = 0, watch: Watch = unwatched
 ) -> dict[str, Scored]:
-    """Scores of the test inputs by every recipe fitted on each of its labels that it can learn from the fit units."""
+    """Scores of the test inputs, for every recipe and each of its labels; labels that cannot be learnt are left out."""
     every = list(dict.fromkeys(label for of_recipe in labels.values() for label in of_recipe))
     pairs = [
         (recipe_by_name(recipe) if isinstance(recipe, str) else recipe, label)
@@ -134,7 +136,7 @@ def judged_on_labels(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> Iterator[tuple[str, Result]]:
-    """Cell by cell, the judgement of every recipe on every label, on the test units; the cell's ledger counts it.
+    """The judgement of every recipe on every label on the test units of each cell; the cell's ledger counts it.
 
     Args:
         cells: Cells by name; those with the same test units share their draws.
@@ -168,7 +170,7 @@ class LabelColumns:
 
 @dataclass(frozen=True)
 class Contrast(BudgetColumns, LabelColumns):
-    """One recipe fitted on one label against the same fitted on another, in one cell or as the mean over cells."""
+    """One recipe fitted on one label against the same recipe on another, in one cell or as the mean over cells."""
 
     difference: float | None = column("(gain with label - gain with against) / all-cheap loss", "gain", share)
     lo: float | None = low("Lower end of its paired 95 % interval over all draws", "95 %", share)
@@ -178,8 +180,8 @@ class Contrast(BudgetColumns, LabelColumns):
         "Lower end of its 95 % interval; draws in which some cell has a small prize are left out", "nDG 95 %"
     )
     ndg_hi: float | None = high()
-    verdict: str | None = column("better, worse or unresolved: label against the other, by the difference")
-    versus_random: str | None = column("Verdict of the recipe on the label against random; None of a mean")
+    verdict: str | None = column("better, worse or unresolved: the label against the other one, by the difference")
+    versus_random: str | None = column("Verdict of the recipe on the label against random; None for a mean")
     against_versus_random: str | None = column("Verdict of the recipe on the other label against random")
     draws: int = column("Number of draws")
     dropped: int = column("Draws that cannot be compared")
@@ -187,7 +189,7 @@ class Contrast(BudgetColumns, LabelColumns):
 
 
 def contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]) -> list[Contrast]:
-    """Per recipe and pair of labels: under each budget the mean over the cells that have both, then those cells.
+    """Per recipe, pair of labels and budget: the mean over the cells that have both labels, then each of these cells.
 
     Args:
         results: Results by cell, with samples. Cells with the same units need the same draws.
@@ -256,7 +258,7 @@ def single(rows: Sequence[Contrast]) -> list[Contrast]:
 
 
 def pooled_table(title: str, rows: Sequence[Contrast], notes: Sequence[str] = ()) -> Table:
-    """The means over cells, with the cells in which either label is ahead."""
+    """The means over cells, with the number of cells in which either label is ahead."""
     header = ("labels", "budget", "recipe", "cells", "gain", "95 %", "nDG", "nDG 95 %")
     counts = {}
     for row in single(rows):

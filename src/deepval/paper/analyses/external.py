@@ -39,7 +39,7 @@ UNDEFINED = "undefined"
 
 
 def loss_named(name: str, terms: Mapping[str, np.ndarray]) -> np.ndarray:
-    """One of the five losses from the terms; the clearance shortfall is c itself, of which the term is the square."""
+    """One of the five losses from the terms. The clearance shortfall is c itself; the loss term is its square."""
     if name == "clearance shortfall":
         return np.sqrt(terms["shortfall"])
     return weighted_loss(terms, WEIGHED[name]) if name in WEIGHED else terms[name]
@@ -50,11 +50,11 @@ class PlannerCell:
     """A cell of a planner, from a folder or from memory.
 
     Attributes:
-        name: What it is called in the rows.
-        spec: What the cell is.
-        table: Its inputs, under whatever loss it was built with.
+        name: Its name in the rows.
+        spec: The specification of the cell.
+        table: Its inputs, with the loss that it was built with.
         terms: Loss terms of each mode, before weighting.
-        trivial: Loss terms of constant velocity; empty where the cell was built without.
+        trivial: Loss terms of constant velocity; empty if the cell was built without them.
     """
 
     name: str
@@ -65,12 +65,12 @@ class PlannerCell:
 
     @property
     def planner(self) -> str:
-        """The planner: what the system is called without its loss."""
+        """The planner: the name of the system without its loss."""
         return self.spec.system.removesuffix("-safety").removesuffix("-scalar")
 
     @property
     def judged_on(self) -> str:
-        """Which of its units the rows are over: always all, and whether a split would have held some out."""
+        """The units that the rows are over: always all units, with a remark if the cell has no split."""
         return "all units" if self.spec.roles.fit else NO_SPLIT
 
     def under(self, loss: str) -> ValueTable:
@@ -80,12 +80,12 @@ class PlannerCell:
 
     @property
     def setting(self) -> str:
-        """A hash of all that it shares with the cells of another planner: data set, modes and placing."""
+        """A hash of what comparable cells of two planners share: data set, modes and placing."""
         return digest_of({part: value for part, value in self.spec.key.items() if part != "system"})
 
     @property
     def key(self) -> tuple[str, str]:
-        """What distinguishes cells that differ in more than the weights of the loss."""
+        """What cells share that differ only in the weights of the loss: setting, planner and its constants."""
         constants = dict(self.spec.definition["system"]["constants"] or {})
         plans = {name: value for name, value in constants.items() if name not in Driving.loss_fields}
         return self.setting, digest_of({"planner": self.planner, "constants": plans})
@@ -102,8 +102,10 @@ class LossRow(CellName):
     planner: str = column("The planner")
     dataset: str = column("The data set")
     modes: tuple[str, ...] = column("The modes, cheap first")
-    thresholds: tuple[float | None, ...] = column("Lowest score of a detection of each mode that is used")
-    geometry: str = column("How detections become observations of the planner")
+    thresholds: tuple[float | None, ...] = column(
+        "Threshold of each mode: the lowest score of a detection that is used"
+    )
+    geometry: str = column("How detections become the objects that the planner observes")
     judged_on: str = column("The units that the row is over")
     units: int = column("Number of units")
     inputs: int = column("Number of states")
@@ -117,7 +119,7 @@ class LossRow(CellName):
     harm_ratio: float | None = column("Total harm over total benefit", "harm ratio", _or_undefined(number))
     cheap_loss: float = column("Total loss of the cheap mode", "cheap loss", decimals(2))
     all_full: float | None = column(
-        "Share of it that escalating everything removes",
+        "Share of that loss that escalating everything removes",
         "all-full / Oracle@20",
         of_row=lambda row: (
             UNDEFINED
@@ -125,7 +127,7 @@ class LossRow(CellName):
             else f"{percent(row.all_full)} / {percent(row.oracle_20)}"
         ),
     )
-    oracle_20: float | None = column("Share of it that the oracle removes at 20 %")
+    oracle_20: float | None = column("Share of that loss that the oracle removes at 20 %")
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ class AgreementRow:
 
 @dataclass(frozen=True)
 class ViabilityRow(CellName):
-    """Mean loss of each mode beside that of constant velocity; a viable mode loses less."""
+    """Mean loss of each mode and of constant velocity; a viable mode loses less than constant velocity."""
 
     planner: str = column("The planner")
     loss: str = column("The loss", "loss")
@@ -183,7 +185,7 @@ class ExternalTrack:
 
 
 def external_track(cells: Sequence[PlannerCell], *, watch: Watch = unwatched) -> ExternalTrack:
-    """The external track's rows over cells of planners; of cells that differ in weights alone, the first counts."""
+    """The external track's rows over cells of planners; of cells that differ only in weights, the first counts."""
     alone = list({cell.key: cell for cell in reversed(cells)}.values())[::-1]
     losses, viable = [], []
     for cell in watch(alone, "losses"):
@@ -198,7 +200,7 @@ def loss_row(cell: PlannerCell, loss: str) -> LossRow:
     """The row of one cell under one loss."""
     table = cell.under(loss)
     summary, values = table.summary(ALPHA), table.decision_values
-    helped = bool((values > TOLERANCE).any())  # what rounding leaves is no benefit to divide by
+    helped = bool((values > TOLERANCE).any())  # a rounding residue is not a benefit to divide by
     return LossRow(
         cell=cell.name,
         planner=cell.planner,
@@ -256,7 +258,7 @@ def viability_row(cell: PlannerCell, loss: str) -> ViabilityRow:
 
 
 def planner_cell(cell: BuiltCell | Cell, name: str | None = None) -> PlannerCell:
-    """A cell's folder as read, or a cell in memory, as this analysis takes it; an error where no planner drives."""
+    """A built cell or a cell in memory, as this analysis takes it; an error if its system is no published planner."""
     if isinstance(cell, Cell):
         label, terms, stored = cell.id, dict(cell.outcomes.terms), cell.told
     else:
@@ -277,7 +279,7 @@ def _is_planner(cell: BuiltCell) -> bool:
 
 
 def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> ExternalTrack:
-    """The analysis of built cells by name, as all analyses are called; its tables are `external_tables`."""
+    """The analysis of built cells by name; `external_tables` makes its tables."""
     return external_track([planner_cell(cell, name) for name, cell in cells.items()], watch=watch)
 
 
@@ -290,7 +292,7 @@ def _known(figure: Any) -> float | None:
 
 
 def external_tables(found: ExternalTrack) -> list[Table]:
-    """One table for losses, one for agreement where planners can be compared, one for viability."""
+    """One table for losses, one for agreement if planners can be compared, one for viability."""
     tables = [_losses(found.losses), _agreement(found.agreement), _viability(found.viability)]
     return [table for table in tables if table.sections]
 

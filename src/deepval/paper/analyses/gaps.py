@@ -1,6 +1,7 @@
 """Results of several cells -> where the gap to the zero-cost oracle goes: overhead, ranking and causal enforcement.
 
-An accounting of the protocol: the causal term is negative where the cap leaves harmful inputs that the ranking takes.
+The parts are computed by `split_gap` in judging/audits.py. The split describes this protocol only. The causal term is
+negative where the cap skips harmful inputs that the ranking selects.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from deepval.results import BudgetKey, Gap, Reason, Result, joined
 
 
 def _of_feasible(part: str) -> Form:
-    """The share of a part; empty where the allocator cannot run."""
+    """The share of a part; empty if the allocator cannot run."""
     return lambda row: percent(row[part]) if row.feasible else ""
 
 
@@ -25,8 +26,8 @@ class GapRow(BudgetColumns, AllocatorName, CellName):
 
     feasible: bool = column("Whether the allocator can pay for itself")
     gap: float | None = column(
-        "Gain of the zero-cost oracle less that of the allocator under the causal cap; less that of its ranking "
-        "without calibration units",
+        "Gain of the zero-cost oracle less that of the allocator under the causal cap (or, if there are no "
+        "calibration units, less that of its ranking)",
         "gap",
         of_row=lambda row: percent(row.gap) if row.feasible else "inf.",
     )
@@ -36,10 +37,10 @@ class GapRow(BudgetColumns, AllocatorName, CellName):
         of_row=_of_feasible("overhead"),
     )
     ranking: float | None = column(
-        "Gain of the oracle at that cost less that of the ranking", "ranking", of_row=_of_feasible("ranking")
+        "Gain of the oracle at the allocator's cost less that of its ranking", "ranking", of_row=_of_feasible("ranking")
     )
     causal: float | None = column(
-        "Gain of the ranking less that of the causal cap; None without calibration units",
+        "Gain of the ranking less that under the causal cap; None without calibration units",
         "causal",
         of_row=_of_feasible("causal"),
     )
@@ -52,12 +53,14 @@ class GapMean(BudgetColumns, AllocatorName):
 
     cells: int = column("Number of cells that judge it")
     feasible: int = column("Cells in which it can run", "feasible", of_row=lambda row: f"{row.feasible} of {row.cells}")
-    shared: int = column("Cells behind the means: it can run there, and the all-cheap loss is positive")
+    shared: int = column(
+        "Number of cells in the means: the allocator can run there, and the all-cheap loss is positive"
+    )
     gap: float | None = column("Mean gap", "gap", percent)
     overhead: float | None = column("Mean overhead term", "overhead", percent)
     overhead_most: float | None = column("Largest overhead term of any cell", "at most", percent)
     ranking: float | None = column("Mean ranking term", "ranking", percent)
-    causal: float | None = column("Mean causal term; None where some cell has none", "causal", percent)
+    causal: float | None = column("Mean causal term; None if some cell has none", "causal", percent)
     causal_negative: int = column("Cells whose causal term is negative", "negative causal")
 
 
@@ -140,7 +143,7 @@ def over_cells_table(rows: Sequence[GapMean]) -> Table:
 
 
 def chart(rows: Sequence[GapRow]) -> Chart:
-    """The parts of each allocator's gap at the headline budget, means over the cells in which it can run."""
+    """The parts of each allocator's gap at the headline budget, as means over the cells in which it can run."""
     dots = [
         Dot(f"{row.allocator}, {row.budget.label}", part, row[part])
         for row in over_cells(at_headline(rows))

@@ -1,4 +1,4 @@
-"""Results of several cells -> how wide their intervals typically are: what difference a cell could show at all."""
+"""Results of several cells -> the typical width of their intervals: what size of difference a cell can show."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class WidthRow(CellName):
     alpha: float = column("The budget's share")
     units: int = column("Number of units judged", "units")
     half_width: float | None = column(
-        "Median over the allocators of half the paired 95 % interval against random, as a share of the all-cheap loss; "
-        "None where no allocator has one",
+        "Median over the allocators of half the width of the paired 95 % interval against random, as a share of the "
+        "all-cheap loss; None if no allocator has an interval",
         "half-width",
         percent,
     )

@@ -1,6 +1,7 @@
 """Results on test units -> the held-out tables: every allocator in every cell under every budget, with marks.
 
-Diagnostics use what no vehicle has and stand apart from deployable allocators. A mark is a verdict on realised
+Diagnostics use information that no vehicle has and are listed apart from deployable allocators. A mark is a verdict on
+realised
 gain against random (docs/definitions.md, Interval and verdict), not a rank.
 """
 
@@ -21,7 +22,7 @@ from deepval.tables.scores import REFERENCES
 Role = Literal["control", "deployable", "diagnostic"]
 ROLES: tuple[Role, ...] = ("control", "deployable", "diagnostic")
 CONTROLS = ("random", "random-ladder")
-"""References that stand among the allocators."""
+"""References that are listed among the allocators."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class HeldOutRow(BudgetColumns, RoleColumns):
     versus_random_lo: float | None = low("Lower end of its 95 % interval over all draws", default=None)
     versus_random_hi: float | None = high(default=None)
     verdict: str | None = column(
-        "better (bold), worse (asterisk), unresolved or infeasible; None of a control", default=None
+        "better (bold), worse (asterisk), unresolved or infeasible; None for a control", default=None
     )
     draws: int = column("Number of draws", default=0)
     reason: str | None = column("Why something is None", default=None)
@@ -70,8 +71,8 @@ def rows(
 
     Args:
         results: Judgements on the test units of each cell.
-        diagnostic_results: Judgements of diagnostics, where they were judged apart.
-        diagnostic_names: Further names of diagnostics beside deepval's own.
+        diagnostic_results: Judgements of diagnostics, if they were judged separately.
+        diagnostic_names: Names of diagnostics besides deepval's own.
     """
     names = {*DIAGNOSTICS, *PLANNING_DIAGNOSTICS, *diagnostic_names}
     records = []
@@ -120,7 +121,7 @@ def _row(cell: str, role: Role, row: Row, result: Result) -> HeldOutRow:
 
 
 def table(rows: Sequence[HeldOutRow]) -> Table:
-    """By budget, a section for each cell, kind of budget and role; the difference with random at the headline."""
+    """The nDG by budget and the difference with random at the headline budget; sections by cell, kind and role."""
     alphas = sorted({row.alpha for row in rows})
     at = min(alphas, key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
     header = ("cell", "", "allocator", *(percent(alpha, 0) for alpha in alphas), f"vs random, {percent(at, 0)}", "95 %")
@@ -142,13 +143,13 @@ def table(rows: Sequence[HeldOutRow]) -> Table:
         "nDG by budget. + and bold: the paired 95 % interval of realised gain against random, over every draw of "
         "units, lies above 0; asterisk: below 0.",
         "vs random: realised gain less random's, of the all-cheap loss.",
-        "diagnostic: looks at the full output or the reference, so that nobody could deploy it.",
+        "diagnostic: looks at the full output or the reference, so it cannot be deployed.",
     )
     return Table("Held-out test units", header, tuple(sections), notes, ("95 %",))
 
 
 def _unlike(budget: BudgetKey) -> str:
-    """What a budget is, unless it counts escalations as most tables do."""
+    """The kind and unit of a budget; empty for a selection budget."""
     if budget.kind == "selection":
         return ""
     return f", {budget.kind}" + (f" ({budget.unit})" if budget.unit else "")

@@ -1,7 +1,7 @@
-"""Cells with several modes and costs -> what choosing among fidelities is worth beside the top mode alone.
+"""Cells with several modes and costs -> how much choosing among all modes gains over using the top mode alone.
 
 The optimum is an exact knapsack over all modes in milliseconds or millijoules (judging/selections.py). A plan that is
-best under one of them is also charged in the others: the best plan for energy need not keep the latency budget.
+best in one unit is also charged in the others: the best plan for energy need not keep the latency budget.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,17 +41,21 @@ class LadderRow(BudgetColumns, CellName):
     inputs: int = column("Number of inputs")
     optimum_share: float | None = column("Share of the all-cheap loss that the best plan removes", "optimum", percent)
     top_only_share: float | None = column(
-        "Gain of the best plan with the top mode alone, as a part of the best plan's gain", "top alone", number
+        "Gain of the best plan that uses the top mode alone, as a part of the best plan's gain", "top alone", number
     )
-    worth_more: float | None = column("The best plan's gain over that of the top mode alone, less 1", "more", level)
+    worth_more: float | None = column(
+        "Gain of the best plan divided by that of the top mode alone, less 1", "more", level
+    )
     modes: tuple[str, ...] = column("The modes, cheap first")
     planned: tuple[int, ...] = column(
         "Inputs per mode in the best plan", "inputs per mode", lambda numbers: " / ".join(map(str, numbers))
     )
-    relative_cost: tuple[float, ...] = column("Cost of each mode over that of the top mode")
-    gap_share: float | None = column("Upper limit of what any plan gains beyond this one, as a part of its gain")
+    relative_cost: tuple[float, ...] = column("Cost of each mode divided by that of the top mode")
+    gap_share: float | None = column(
+        "Upper limit of what any plan can gain beyond this plan, as a part of this plan's gain"
+    )
     excess_ms: float | None = column(
-        "Share by which the plan exceeds the latency budget of the same alpha; None where latency is not known",
+        "Share by which the plan exceeds the latency budget of the same alpha; None if latency is unknown",
         f"over {UNITS['ms']}",
         _excess,
     )
@@ -78,7 +82,7 @@ def rows(
     Args:
         cells: Cells by name.
         budgets: Latency, energy and money budgets.
-        costs: Figures to use instead of each cell's own, for all or by name.
+        costs: Costs to use instead of each cell's own, for all cells or by name.
         units: Units whose inputs are planned for.
         watch: Progress reporting.
     """

@@ -1,4 +1,4 @@
-"""Cells with their data -> how far the monocular range is from the reference, mode by mode and band by band.
+"""Cells with their data -> the error of monocular range against the reference, by mode and band of ranges.
 
 docs/definitions.md, Lift bias.
 """
@@ -23,7 +23,7 @@ from deepval.results import known
 
 @dataclass(frozen=True)
 class LiftRow:
-    """Overestimate of range by the lift over matched detections of one band of reference ranges."""
+    """How much the lift overestimates range, over the matched detections in one band of reference ranges."""
 
     cell: str = column("The cell that supplies data set and modes", "cell")
     mode: str = column("The mode", "mode")
@@ -32,7 +32,7 @@ class LiftRow:
     to_m: float = column("End of the band, excluded")
     detections: int = column("Matched detections in the band", "detections", count)
     mean_m: float | None = column(
-        "Mean of lifted less reference range; None without any detection", "mean excess", decimals(2)
+        "Mean of lifted range less reference range; None without any detection", "mean excess", decimals(2)
     )
     median_m: float | None = column("Median of the same difference", "median excess", decimals(2))
 

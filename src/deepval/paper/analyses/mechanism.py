@@ -1,4 +1,4 @@
-"""Cells -> how perception gains and false positives go with the sign of decision value: docs/analyses.md.
+"""Cells -> how perception gains and false positives relate to the sign of decision value: docs/analyses.md.
 
 Counts of false positives and misses come from a cell's folder; numbers of detections, recovered misses, false positives
 that the system reacts to, recovered misses that it needs and needed detections that are lost come from its data, if
@@ -47,11 +47,11 @@ from deepval.tables.values import ValueTable
 from deepval.world.scene import Scene
 
 LEAST_IOU = 0.5
-"""Overlap from which on a box of the full mode was reported by the cheap mode too."""
+"""Least overlap at which a box of one mode counts as reported by the other mode too."""
 
 
 class Reactions(NamedTuple):
-    """Per frame: boxes of both modes, what hangs on what one of them reports alone, and the value of what both do.
+    """Per frame: boxes of both modes, what depends on reports of only one mode, and the value of what both report.
 
     `recovered` marks frames in which the full mode detects an object that the cheap mode misses.
     """
@@ -68,13 +68,13 @@ class Reactions(NamedTuple):
 
 
 def reactions(spec: CellSpec, *, watch: Watch = unwatched) -> Reactions:
-    """What the full mode adds to and loses of every frame of a cell, and whether the system acts on it."""
+    """What the full mode adds and loses in every frame of a cell, and whether the system acts on it."""
     parts = [unit_reactions(spec, unit) for unit in watch(spec.units, f"reactions of {spec.system}")]
     return Reactions(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
-    """The same of one unit."""
+    """The reactions of one unit."""
     rule = spec.acting
     seen = unit_data(spec, unit)
     scene, truth = seen.scene, seen.truth
@@ -136,7 +136,7 @@ def _matched(detections: Detections, seen: UnitData, *, in_image: bool) -> Match
 
 
 def _reported_by_both(one: Detections, other: Detections, scene: Scene, *, in_image: bool) -> Int[np.ndarray, "det"]:
-    """Indices of one mode's detections that match one of the other mode of the same super-class."""
+    """Indices of one mode's detections that match a detection of the other mode with the same super-class."""
     pairs = frame_pairs(one.frame, other.frame)
     if in_image:
         near = iou(one.box_px[pairs.first], other.box_px[pairs.second]) >= LEAST_IOU
@@ -170,7 +170,7 @@ def _with_interval(name: str) -> Form:
 class MechanismRow(CellColumns):
     """Inputs of a cell whose decision value has one sign, and how perception changes on them.
 
-    All figures are None without such inputs; those that need the data, also without the data.
+    All figures are None if there are no such inputs. Figures that need the data are also None without the data.
     """
 
     effect: str = column("helped, harmed or unaffected", "inputs", of_row=lambda row: f"{row.effect} {row.inputs:,}")
@@ -333,7 +333,7 @@ def table(rows: Sequence[MechanismRow]) -> Table:
 
 
 def chart(rows: Sequence[MechanismRow]) -> Chart:
-    """Shares of helped and harmed inputs that hang on what the full mode adds, recovers or loses."""
+    """Shares of helped and harmed inputs that depend on what the full mode adds, recovers or loses."""
     series = {
         "reacted": "reacts to an added false positive",
         "needed": "needs a recovered miss",

@@ -1,6 +1,6 @@
 """Results of recipes fitted on decision value and on perception gains -> what training on decision value is worth.
 
-Architecture, inputs, settings and fit units stay; the label alone is swapped. Above 0 decision value is ahead.
+Architecture, inputs, settings and fit units stay the same; only the label is swapped. Above 0, decision value is ahead.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from deepval.report.text_tables import Table
 from deepval.results import BudgetKey, Result
 
 LABELS = (VALUE, *GAINS)
-"""What recipes are fitted on."""
+"""The labels that recipes are fitted on."""
 RECIPES = (*GATES, *REGRESSORS, *CLASSIFIERS)
 """The paper's six architectures."""
 
@@ -47,7 +47,7 @@ class SwapCount(BudgetColumns, GainName):
 
 
 def rows(results: Mapping[str, Result]) -> list[Contrast]:
-    """Per recipe, perception gain and budget: the mean over cells, then every cell; decision value less the gain."""
+    """Per recipe, perception gain and budget: decision value less the gain, as the mean over cells, then by cell."""
     return contrasts(results, [(VALUE.name, gain.name) for gain in GAINS])
 
 

@@ -1,9 +1,10 @@
 """Cells with their data -> what escalation does with each mode at its own threshold: docs/analyses.md.
 
-Thresholds S0 to S3 are chosen on training units from precision, recall and counts alone; the pairs are a grid; tuned
-ones minimise each mode's own downstream loss on training and validation units. Rows are over the requested units. A
-threshold is a number on the scale of a mode's own scores: 0.25 is a probability. Raw scores are placed by their rank
-among the boxes of the training units, and a mode without scores, or with one score for all, has no other threshold.
+Thresholds S0 to S3 are chosen on training units from precision, recall and counts alone. The pairs form a grid. Tuned
+thresholds minimise each mode's own downstream loss on training and validation units. Rows are over the requested units.
+A threshold is a number on the scale of a mode's own scores; 0.25 means a probability. Thresholds of raw scores are
+quantiles over the boxes of the training units. A mode without scores, or with the same score for all boxes, has no
+other threshold.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,20 +53,20 @@ from deepval.tables.values import ValueTable
 ALL = -np.inf
 """The threshold that keeps every box."""
 QUANTILES: tuple[float, ...] = tuple(step / 100 for step in range(96))
-"""Shares of the training boxes below the thresholds of a grid of raw scores."""
+"""The grid for raw scores: the share of the training boxes below each threshold."""
 Kind = Literal["probabilities", "quantiles", "none"]
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Thresholds that a mode can be put at.
+    """Thresholds that a mode can have.
 
     Attributes:
-        kind: What they are; none where the mode cannot be moved.
+        kind: What the thresholds are; none if the mode has only one.
         grid: The thresholds to choose from, ascending.
-        steps: Those of the grid of pairs, with what each is called: a probability, or the share of boxes below it.
-        kept: Where the mode stays while the other one is moved.
-        why: Why 0.25 means nothing on it; None where it does.
+        steps: Thresholds of the grid of pairs, each with its name: a probability, or the share of boxes below it.
+        kept: Threshold of this mode while that of the other mode is varied.
+        why: Why 0.25 has no meaning on this scale; None if it has one.
     """
 
     kind: Kind
@@ -93,7 +94,7 @@ def scale_of(mode: ModeSpec, scores: Float[np.ndarray, "det"]) -> Scale:
 
 
 class Ends(NamedTuple):
-    """The scales of a cell's two ends, and whether their boxes are matched in the image or, 3D ones, on the ground."""
+    """The scales of a cell's two modes, and whether boxes are matched in the image or as 3D boxes on the ground."""
 
     cheap: Scale
     full: Scale
@@ -101,7 +102,7 @@ class Ends(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """How both modes report at thresholds over some units: counts, and the frames that they are of."""
+    """Counts of both modes at thresholds over some units, and the number of frames behind them."""
 
     cheap: Rates
     full: Rates
@@ -109,7 +110,7 @@ class Counted(NamedTuple):
 
 
 def ends_of(spec: CellSpec, *, watch: Watch = unwatched) -> Ends:
-    """What a cell's two ends report on the training units, as far as thresholds go."""
+    """The score scales of the cheapest and the fullest mode on the training units."""
     if not spec.roles.train:
         raise InputError(
             f"{spec.name}: operating points are chosen on training units; {len(spec.units)} units are too few for a "
@@ -129,7 +130,7 @@ def ends_of(spec: CellSpec, *, watch: Watch = unwatched) -> Ends:
 
 
 def reported_by_both(spec: CellSpec, seen: UnitData) -> tuple[Detections, Detections]:
-    """All that the two ends report, on frames that both were run on."""
+    """All detections of the cheapest and the fullest mode, on frames on which both were run."""
     cheap, full = (seen.reported[name] for name in (spec.order[0], spec.order[-1]))
     run = cheap.run & full.run
 
@@ -160,7 +161,7 @@ def counted(
 
 
 def chosen(ends: Ends, rates: Counted) -> list[OperatingPoint]:
-    """S0 to S3 from counts over the grids of both ends; None with a reason where a scheme means nothing here."""
+    """S0 to S3 from counts over the grids of both modes; None with a reason if a scheme has no meaning here."""
     why = [scale.why for scale in (ends.cheap, ends.full) if scale.why is not None]
     reason = f"{SHARED:g} is a probability, and {' and '.join(why)}"
     shared = OperatingPoint("S0", None, None, reason) if why else OperatingPoint("S0", SHARED, SHARED)
@@ -172,14 +173,14 @@ def chosen(ends: Ends, rates: Counted) -> list[OperatingPoint]:
 
 
 def pairs(ends: Ends) -> list[tuple[float, float]]:
-    """The 25 pairs of thresholds, cheap and full, each on its own scale; fewer where scores are tied, none for none."""
+    """The 25 pairs of cheap and full thresholds; fewer if scores are tied, none if a mode has no steps."""
     return [(cheap, full) for cheap in ends.cheap.steps for full in ends.full.steps]
 
 
 def tuned(
     spec: CellSpec, ends: Ends, units: Sequence[str], *, watch: Watch = unwatched
 ) -> tuple[BestThreshold, BestThreshold]:
-    """For both modes the threshold of least mean loss when it runs alone, on frames that both were run on."""
+    """For each mode, the threshold with the least mean loss if it runs alone; frames on which both were run."""
     modes, grids = (spec.modes[0], spec.modes[-1]), (ends.cheap.grid, ends.full.grid)
     sums, inputs = [np.zeros(len(grid)) for grid in grids], 0
     for unit in watch(units, f"own losses of {spec.system}"):
@@ -198,7 +199,7 @@ def tuned(
 def _own_losses(
     spec: CellSpec, mode: ModeSpec, seen: UnitData, grid: Sequence[float]
 ) -> Iterator[Float[np.ndarray, "time"]]:
-    """Loss per frame of one mode alone at each threshold of an ascending grid; equal boxes are acted on once."""
+    """Loss per frame of one mode alone at each threshold of an ascending grid; equal boxes are planned for once."""
     report, before, loss = seen.reported[mode.name], -1, np.zeros(0)
     for threshold in grid:
         used = used_detections(at_threshold(mode, threshold), report)
@@ -220,7 +221,7 @@ BUILT, PAIR, TUNED = "as built", "pair", "tuned"
 
 @dataclass(frozen=True)
 class ThresholdColumns(CellColumns):
-    """A cell with its two ends at some thresholds, and what they report there."""
+    """A cell with its cheap and full mode at some thresholds, and what the two report there."""
 
     scheme: str = column("as built, S0 to S3, pair or tuned", "scheme")
     cheap_scale: str = column(
@@ -229,25 +230,25 @@ class ThresholdColumns(CellColumns):
     )
     full_scale: str = column("Thresholds of the full mode, likewise")
     cheap_threshold: float | None = column(
-        "Lowest score of a box of the cheap mode that is used; None where all are",
+        "Lowest score of a box of the cheap mode that is used; None if all boxes are used",
         "thresholds",
         of_row=lambda row: "" if row.inputs is None else f"{_threshold(row, 'cheap')} -> {_threshold(row, 'full')}",
         default=None,
     )
     full_threshold: float | None = column("The same of the full mode", default=None)
     cheap_below: float | None = column(
-        "Share of the training boxes below the threshold, where a pair takes it from a quantile", default=None
+        "Share of the training boxes below the threshold, if a pair takes the threshold from a quantile", default=None
     )
     full_below: float | None = column("The same of the full mode", default=None)
     cheap_boxes: float | None = column(
-        "Boxes of the cheap mode per frame that both modes were run on",
+        "Boxes of the cheap mode per frame, over frames on which both modes were run",
         "boxes",
         of_row=lambda row: _arrow(row.cheap_boxes, row.full_boxes),
         default=None,
     )
     full_boxes: float | None = column("The same of the full mode", default=None)
     cheap_precision: float | None = column(
-        "Share of the boxes of the cheap mode that are right, of those that count",
+        "Share of the counted boxes of the cheap mode that are right",
         "precision",
         of_row=lambda row: _arrow(row.cheap_precision, row.full_precision),
         default=None,
@@ -261,14 +262,14 @@ class ThresholdColumns(CellColumns):
     )
     full_recall: float | None = column("The same of the full mode", default=None)
     cheap_own_loss: float | None = column(
-        "Mean loss of the cheap mode alone on training and validation units, where it was tuned", default=None
+        "Mean loss of the cheap mode alone on training and validation units, if its threshold was tuned", default=None
     )
     full_own_loss: float | None = column("The same of the full mode", default=None)
 
 
 @dataclass(frozen=True)
 class OperatingRow(HarmColumns, InputColumns, ThresholdColumns):
-    """A cell with its two ends at some thresholds. None: undefined."""
+    """A cell with its cheap and full mode at some thresholds. None: undefined."""
 
     affected: int | None = column(
         "Inputs whose loss the full mode changes",
@@ -281,7 +282,7 @@ class OperatingRow(HarmColumns, InputColumns, ThresholdColumns):
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A pair of thresholds to judge at, and the loss of each mode there if it was tuned."""
+    """A pair of thresholds to judge, and the loss of each mode at its threshold if that was tuned."""
 
     point: OperatingPoint
     own_loss: tuple[float | None, float | None] = (None, None)
@@ -302,13 +303,13 @@ def rows(
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> list[OperatingRow]:
-    """Per cell: as it was built, S0 to S3, the tuned thresholds and the pairs.
+    """Rows per cell: as it was built, S0 to S3, the tuned thresholds and the pairs.
 
     Args:
         cells: Cells by name.
         located: Their specifications with their data, by the same names (`cells.located`).
         with_pairs: Whether to judge the grid of pairs.
-        with_tuned: Whether to tune each mode to its own loss, which acts anew at every threshold.
+        with_tuned: Whether to tune each mode to its own loss, which plans again at every threshold.
         units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
@@ -353,7 +354,7 @@ Pair = tuple[float, float]
 
 
 def _both(point: OperatingPoint) -> Pair | None:
-    """The thresholds of a point; None where it is undefined."""
+    """The thresholds of a point; None if it is undefined."""
     return None if point.cheap is None or point.full is None else (point.cheap, point.full)
 
 
@@ -370,7 +371,7 @@ def _counted(
 
 
 def _tables(spec: CellSpec, like: ValueTable, candidates: Sequence[_Candidate], watch: Watch) -> dict[Pair, ValueTable]:
-    """The losses at every pair of thresholds; of one cheap threshold all full ones are judged together."""
+    """The losses at every pair of thresholds; all full thresholds for one cheap threshold are judged together."""
     defined = _defined(candidates)
     cheap, full = (
         {t: _named(mode, index, t) for index, t in enumerate(sorted({pair[end] for pair in defined}))}

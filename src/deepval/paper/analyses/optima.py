@@ -1,6 +1,7 @@
-"""Cells of several consumers -> what any optimal allocation of one can be worth to another, whatever breaks ties.
+"""Cells of several consumers -> what an optimal allocation for one is worth to another, however ties are broken.
 
-docs/definitions.md, Agreement (transfer): the allocations that are optimal for one, at their best for the other.
+docs/definitions.md, Agreement (transfer): the best and the worst for one consumer of all allocations optimal for
+another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,9 +32,9 @@ class OptimumRow:
     alpha: float = column("Share of inputs that may be escalated", "budget", level)
     quota: int = column("Number of inputs that may be escalated, k", "slots", count)
     responsive: int = column("Inputs to which the source responds", "responsive", count)
-    helped: int = column("Inputs that help the source; with fewer than k, it has many optima", "helped", count)
+    helped: int = column("Inputs that help the source; with fewer than k, the source has many optima", "helped", count)
     best: float | None = column(
-        "nDG for the target of the most favourable optimum; None where the target has nothing to gain",
+        "nDG for the target of the most favourable optimum; None if the target has nothing to gain",
         "best nDG",
         number,
     )

@@ -1,4 +1,4 @@
-"""Cells and recipes -> nDG over all units, each scored by an allocator fitted on others: never an official number.
+"""Cells and recipes -> nDG over all units, each scored by an allocator fitted on other units; not official numbers.
 
 Every recipe is fitted once per fold of units, test units among them, and its scores are judged on all units. The paper
 releases such numbers and does not score them: docs/definitions.md, Out of fold.
@@ -48,7 +48,7 @@ class OutOfFoldRow(BudgetRecord, AllocatorName, CellName):
     versus_random_hi: float | None = high()
     verdict: str | None = column("better, worse or unresolved against random, over all units")
     held_out_ndg: float | None = column(
-        "The official number beside it: nDG on test units when fitted on the others; None without results"
+        "The official number for comparison: nDG on test units if fitted on all other units; None without results"
     )
     reason: str | None = column("Why something is None")
 
@@ -69,13 +69,13 @@ def rows(
 
     Args:
         cells: Cells by name.
-        recipes: Recipes to fit; all that fit a cell where None.
-        results: Judgements on the test units of each cell, shown beside.
+        recipes: Recipes to fit; None for all that apply to a cell.
+        results: Judgements on the test units of each cell, shown for comparison.
         folds: Number of folds of units.
         alphas: Shares of inputs that may be escalated.
         draws: Number of draws of all units, or "exact".
         seed: Their seed.
-        map_fits: Where folds are fitted.
+        map_fits: Maps a function over folds, in this process or in workers.
         watch: Progress reporting.
     """
     if folds < 2:
@@ -122,7 +122,7 @@ def rows(
 def _scored(
     name: str, cell: BuiltCell, recipes: Sequence[str], scores: Callable[[BuiltCell, str], Scored], watch: Watch
 ) -> dict[str, Scored]:
-    """Scores by each recipe; a recipe with nothing to learn in some fold is left out with a warning."""
+    """Scores by each recipe; a recipe that cannot be fitted in some fold is left out with a warning."""
     by_recipe = {}
     for recipe in watch(list(recipes), f"folds of {name}"):
         try:
@@ -139,7 +139,7 @@ def _official(result: Result | None, allocator: str, alpha: float) -> float | No
 
 
 def table(rows: Sequence[OutOfFoldRow]) -> Table:
-    """Out-of-fold nDG by budget, a section for each cell; the official number at the headline beside it."""
+    """Out-of-fold nDG by budget, a section for each cell, with the official number at the headline budget."""
     alphas = sorted({row.alpha for row in rows})
     at = min(alphas, key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
     header = ("cell", "allocator", *(percent(alpha, 0) for alpha in alphas), f"95 % at {percent(at, 0)}")

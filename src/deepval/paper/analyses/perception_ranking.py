@@ -41,21 +41,23 @@ def _names(signals: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class RankingRow(CellName):
-    """One perception gain beside decision gain, in one pair of cell and budget."""
+    """The best signals by one perception gain and by decision gain, in one cell at one budget."""
 
     pool: str = column("The signals that are ranked", "pool")
     loss: str = column("The perception loss whose decrease is the gain: E1 to E8", "gain")
     alpha: float = column("Share of inputs that may be escalated")
     signals: int = column("Number of signals that are ranked")
     best_perception: tuple[str, ...] = column(
-        "Signals with the largest perception gain on the test units; several where they are tied",
+        "Signals with the largest perception gain on the test units; several if tied",
         "best by perception",
         _names,
     )
-    best_decision: tuple[str, ...] = column("Signals with the largest decision gain there", "best by decision", _names)
-    common: bool = column("Whether the two share a signal")
+    best_decision: tuple[str, ...] = column(
+        "Signals with the largest decision gain on the test units", "best by decision", _names
+    )
+    common: bool = column("Whether the two lists share a signal")
     tau: float | None = column(
-        "Kendall's tau-b between the two rankings; None where one of them ties all signals", "tau", decimals(2)
+        "Kendall's tau-b between the two rankings; None if one of them ties all signals", "tau", decimals(2)
     )
 
 
@@ -91,7 +93,7 @@ def rows(
         cells: Cells by name.
         scores: Per cell, scores by signals and by allocators fitted on the training and validation units.
         diagnostics: Per cell, scores by diagnostics, for the last pool.
-        losses: Perception losses; all that a cell's modes define where None.
+        losses: Perception losses; None for all that a cell's modes define.
         alphas: Shares of inputs that may be escalated.
         watch: Progress reporting.
     """
@@ -187,7 +189,7 @@ def _pool(pool: str, rows: Sequence[RankingRow]) -> str:
 
 
 def cells_table(rows: Sequence[RankingRow]) -> Table:
-    """Every cell at the headline budget, by the paper's two perception losses where the rows have them."""
+    """Every cell at the headline budget, by the paper's two perception losses if the rows have them."""
     at = min((row.alpha for row in rows), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
     losses = {row.loss for row in rows} & set(HEADLINES) or {row.loss for row in rows}
     at_budget = [row for row in rows if row.alpha == at and row.loss in losses]

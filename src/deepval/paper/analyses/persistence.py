@@ -1,7 +1,7 @@
-"""Cells with their data -> what the persistence filter drops, and what is left of harm: docs/analyses.md.
+"""Cells with their data -> what the persistence filter drops, and how much harm remains: docs/analyses.md.
 
-A detection passes only if the same mode saw it in each of the two frames before, so the filter adds two frames of
-latency to whatever appears.
+A detection passes only if the same mode saw it in each of the two frames before, so the filter delays every new object
+by two frames.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,9 @@ class FilterColumns(CellColumns):
         of_row=lambda row: f"{row.detections - row.dropped:,}",
     )
     dropped: int = column("Detections that the filter drops")
-    dropped_share: float | None = column("Their share; None where there are no detections", "dropped", share)
+    dropped_share: float | None = column(
+        "Share of detections that the filter drops; None if there are no detections", "dropped", share
+    )
     cheap_dropped_share: float | None = column("The same share in the cheap mode alone")
     full_dropped_share: float | None = column("The same share in the full mode alone")
     latency_s: float = column(

@@ -1,7 +1,7 @@
-"""Results of routers fitted on decision value and on published objectives -> how often each wins, and over the other.
+"""Results of routers fitted on decision value and on published objectives -> wins over random, and over each other.
 
 ORIC's offloading reward and AP-swap are what published detector routers learn (docs/definitions.md, ORIC reward,
-AP-swap); the routers here are ours, so it is the objectives that are judged and not the published methods.
+AP-swap). The routers here are ours, so the objectives are judged, not the published methods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class ObjectiveCount:
 
 
 def rows(results: Mapping[str, Result]) -> list[Contrast]:
-    """Per recipe, objective and budget: the mean over cells, then every cell; the objective less decision value."""
+    """Per recipe, objective and budget: the objective less decision value, as the mean over cells, then by cell."""
     return contrasts(results, [(label.name, VALUE.name) for label in PUBLISHED])
 
 

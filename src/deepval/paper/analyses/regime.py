@@ -1,4 +1,4 @@
-"""Value tables -> the figures that tell their regime, beside the paper's ranges: docs/definitions.md, Regime."""
+"""Value tables -> the figures that define their regime, beside the paper's ranges: docs/definitions.md, Regime."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,15 +16,15 @@ Downstream = tuple[str, str]
 
 @dataclass(frozen=True)
 class Regime:
-    """Figures of one cell over all its inputs; NaN where nothing is affected.
+    """Figures of one cell over all its inputs; NaN if no input is affected.
 
     Attributes:
         affected: Share of the inputs whose loss escalation changes.
-        harmed: Share of those that get worse.
+        harmed: Share of the affected inputs whose loss rises.
         harm_ratio: Total harm over total benefit.
         all_full: Share of the all-cheap loss that escalating everything removes.
-        oracle_20: Share that an oracle removes at 20 %.
-        tied: Share of the decision value's own top 20 % that ties decide.
+        oracle_20: Share of the all-cheap loss that an oracle removes at 20 %.
+        tied: Share of the top 20 % by decision value that ties decide.
         top_unit: Share of the benefit that one unit holds.
     """
 
@@ -70,7 +70,7 @@ PAPER: dict[Downstream, dict[str, tuple[float, float]]] = {
 }
 """Lowest and highest figure of the paper's tables `ceiling`, `sign` and `refgeom` for YOLOv8s 320, 384 and 512 -> 640.
 
-For KITTI braking the paper gives no number of affected inputs: 3 to 25 % is what the synthetic world is asked for.
+For KITTI braking the paper gives no number of affected inputs; 3 to 25 % is the requirement on the synthetic world.
 """
 
 

@@ -42,14 +42,14 @@ class ConfigurationColumns:
     """A configuration: data set, detector pair, geometry and task."""
 
     cell: str = column(
-        "The cell; the configuration in words where it was made from another cell's data", "configuration"
+        "The cell; or the configuration in words, if it was made from another cell's data", "configuration"
     )
     dataset: str = column("The data set")
     cheap: str = column("The cheap mode")
     full: str = column("The full mode")
     geometry: str = column("How detections become objects")
     system: str = column("The downstream system")
-    task: str = column("longitudinal or lateral; the system where it is neither", "task")
+    task: str = column("longitudinal or lateral; the name of the system if it is neither", "task")
     alpha: float = column("Share of inputs that may be escalated")
 
 
@@ -75,7 +75,7 @@ class RobustnessRow(HarmColumns, SignalColumns, InputColumns, ConfigurationColum
 
 
 class Configuration(NamedTuple):
-    """A cell, or one like it: its losses on all units, and what diagnostics may know of the same inputs."""
+    """A cell or a variant of it: its losses on all units, and the evidence for diagnostics on the same inputs."""
 
     name: str
     spec: CellSpec
@@ -136,7 +136,7 @@ def configurations(
 
 
 def _geometries(spec: CellSpec) -> tuple[str, ...]:
-    """The cell's own geometry and the oracle's; beside the oracle's, the one that its detections can be placed by."""
+    """Oracle geometry and the cell's own, or for a cell of oracle geometry the one that suits its detections."""
     if spec.geometry == "oracle":
         solid = any(not used.has_boxes for unit in spec.units for used in unit_data(spec, unit).used.values())
         return ("cuboids" if solid else "monocular", "oracle")
@@ -180,7 +180,7 @@ def _row(
 
 
 def _scores(configuration: Configuration, table: ValueTable) -> tuple[dict[str, Scores], dict[str, str]]:
-    """The two signals on the inputs of a table; a reason for one that is undefined."""
+    """The two signals on the inputs of a table and, for each signal that is undefined, the reason."""
     scores, why = {}, {}
     rows = positions(table.input, configuration.evidence.table.input)
     for signal in SIGNALS.values():

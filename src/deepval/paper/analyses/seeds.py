@@ -25,7 +25,7 @@ class SeedStudy(AllocatorName, CellName):
     alpha: float = column("Share of inputs that may be escalated")
     seeds: tuple[int, ...] = column("The seeds")
     ndg: tuple[float | None, ...] = column(
-        "nDG by seed; None where it is undefined", "nDG by seed", lambda values: " ".join(map(number, values))
+        "nDG by seed; None if undefined", "nDG by seed", lambda values: " ".join(map(number, values))
     )
     verdicts: tuple[str | None, ...] = column(
         "Verdict against random by seed", "better", lambda verdicts: str(verdicts.count("better"))
@@ -34,7 +34,7 @@ class SeedStudy(AllocatorName, CellName):
 
     @property
     def span(self) -> float | None:
-        """Largest nDG less the smallest; None where one is undefined."""
+        """Largest nDG less the smallest; None if any nDG is undefined."""
         numbers = [value for value in self.ndg if value is not None]
         return max(numbers) - min(numbers) if len(numbers) == len(self.ndg) else None
 

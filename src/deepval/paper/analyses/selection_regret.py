@@ -1,7 +1,7 @@
-"""Cells and scores -> what it costs to choose an allocator by the perception gain it realises: selection regret.
+"""Cells and scores -> selection regret: the cost of choosing an allocator by the perception gain that it realises.
 
 docs/definitions.md, Choosing an allocator. Each objective chooses on the validation units; the two choices are compared
-once, on the test units, by realised decision gain. So learned allocators must have been fitted on training units only.
+once, on the test units, by realised decision gain. Learned allocators must be fitted on training units only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,11 +40,12 @@ FREE = (RANDOM, "uncertainty", "criticality", "ego-speed")
 POOLS = ("target-free", "learned", "diagnostics")
 """Pools of signals; each contains those before it: signals without a fit, fitted allocators, diagnostics."""
 HEADLINES = ("E1", "E8")
-"""Perception losses that the paper looks at: missed objects, and their risk."""
+"""Perception losses that the paper examines: missed objects, and their risk."""
 TIED = 1e-9
-"""Signals are tied where their sums differ by less than this part of all gains and losses."""
+"""Signals are tied if their sums differ by less than this share of all gains and losses."""
 FEWEST_TEST, FEWEST_VALIDATION = 5, 8
-"""Fewest affected inputs of a cell to judge it, and to choose on it: the paper leaves out cells with 4 and with 7."""
+"""Fewest affected inputs of a cell that is judged, and of a cell to choose on; the paper omits cells with 4 and with
+7."""
 
 Pool = Mapping[str, Float[np.ndarray, "input"] | None]
 """Scores by signal; random has none."""
@@ -52,11 +53,12 @@ Pool = Mapping[str, Float[np.ndarray, "input"] | None]
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Signals by what they realise of an objective at one budget.
+    """Signals ranked by the sum of an objective that they realise at one budget.
 
     Attributes:
         names: The signals.
-        realised: Sum of the objective over what each escalates, ties at the cut in exact expectation.
+        realised: Sum of the objective over the inputs that each signal escalates, in exact expectation over ties at the
+            cut.
         level: Their ranks from 0 up, equal where they are tied.
     """
 
@@ -72,7 +74,7 @@ class Ranking:
 
 
 def ranked(worth: Float[np.ndarray, "input"], pool: Pool, slots: int) -> Ranking:
-    """The signals of a pool by what they realise of an objective with so many slots."""
+    """The signals of a pool, ranked by the sum of an objective that they realise with this number of slots."""
     realised = np.array([_realised(worth, score, slots) for score in pool.values()])
     order = np.argsort(realised, kind="stable")
     steps = np.diff(realised[order]) > TIED * np.abs(worth).sum()
@@ -90,7 +92,7 @@ def _realised(worth: Float[np.ndarray, "input"], score: Float[np.ndarray, "input
 def objectives(
     cell: BuiltCell, table: ValueTable, losses: Sequence[str] | None = None
 ) -> dict[str, Float[np.ndarray, "input"]]:
-    """Perception gains of a table's inputs by loss, those that the cell's modes define, all or the named ones."""
+    """Perception gains of a table's inputs by loss: all that the cell's modes define, or the named ones among them."""
     at = positions(table.input, cell.table.input)
     gains = {name: gain[at] for name, gain in perception_gains(*cell.evidence.losses).items()}
     names = LOSSES if losses is None else losses
@@ -98,7 +100,7 @@ def objectives(
 
 
 def checked_losses(losses: Iterable[str]) -> list[str]:
-    """Names of perception losses."""
+    """The names, if all are perception losses; an error otherwise."""
     named = list(dict.fromkeys(losses))
     unknown = next((name for name in named if name not in LOSSES), None)
     if unknown is not None:
@@ -134,7 +136,7 @@ def pools(scored: Mapping[str, Scored], table: ValueTable) -> dict[str, Pool]:
 
 
 def too_few(table: ValueTable, fewest: int, units: str) -> str | None:
-    """Reason to leave a table out: too few of its inputs are affected; None where they are enough."""
+    """The reason to leave a table out if too few of its inputs are affected; None if there are enough."""
     number = table.affected
     return None if number >= fewest else f"{number} affected {units} inputs, fewer than {fewest}"
 
@@ -147,7 +149,7 @@ class RegretRow:
     """What choosing by one perception gain costs at one budget, in a cell or as the equal-weight mean over cells."""
 
     cell: str | None = column("The cell; None in the mean over cells")
-    cells: int = column("Number of cells; 0 where the cell is not scored")
+    cells: int = column("Number of cells; 0 if the cell is not scored")
     pool: str = column("The signals to choose from")
     loss: str = column("The perception loss whose decrease chooses: E1 to E8")
     alpha: float = column("Share of inputs that may be escalated")
@@ -155,12 +157,12 @@ class RegretRow:
         "Signals with the largest perception gain on the validation units, several if tied; empty in a mean",
         default=(),
     )
-    by_decision: tuple[str, ...] = column("Signals with the largest decision gain there", default=())
+    by_decision: tuple[str, ...] = column("Signals with the largest decision gain on the validation units", default=())
     alike: int = column("Cells in which both choose the same", default=0)
     gain_perception: float | None = column(
         "Gain on the test units of the choice by perception, as a share of the all-cheap loss", default=None
     )
-    gain_decision: float | None = column("Gain there of the choice by decision", default=None)
+    gain_decision: float | None = column("The same gain of the choice by decision", default=None)
     regret: float | None = column("gain_decision - gain_perception, paired; the mean over tied signals", default=None)
     regret_lo: float | None = low(
         "Lower end of its 95 % interval over units, drawn once for all cells of a data set", default=None
@@ -172,7 +174,7 @@ class RegretRow:
     )
     ndg_regret_hi: float | None = high(default=None)
     verdict: str | None = column(
-        "better where choosing by decision gain is ahead, worse where choosing by perception gain is, or unresolved",
+        "better if choosing by decision gain is ahead, worse if choosing by perception gain is ahead, or unresolved",
         default=None,
     )
     cells_better: int = column("Cells with the verdict better", default=0)
@@ -216,10 +218,10 @@ def rows(
     Args:
         cells: Cells by name, of one or several data sets.
         scores: Per cell, scores of all inputs by signals and by allocators fitted on the training units.
-        losses: Perception losses to choose by; all that a cell's modes define where None.
+        losses: Perception losses to choose by; None for all that a cell's modes define.
         alphas: Shares of inputs that may be escalated.
         draws: Number of draws of units, or "exact".
-        seed: Their seed; data sets have children of it.
+        seed: Their seed; each data set uses a child seed.
         watch: Progress reporting.
     """
     budgets = [Selection(alpha) for alpha in alphas]
@@ -237,7 +239,7 @@ def rows(
 
 
 def _not_chosen_on(cell: BuiltCell) -> str | None:
-    """Reason why a cell cannot be chosen on or compared; None where it can."""
+    """The reason why a cell cannot be used to choose and compare; None if it can."""
     if not cell.split.validation:
         return f"no validation units: {cell.split.too_few or 'the split gives it none'}"
     return too_few(loss_table(cell, "validation"), FEWEST_VALIDATION, "validation") or too_few(
@@ -274,7 +276,7 @@ def _choices(
 
 
 def _either(basis_of_cell: Basis, names: Sequence[str], key: BudgetKey) -> Contender:
-    """One of several signals at random: the mean of what they reach in every resample."""
+    """A random one of several signals: the mean of their gains in every resample."""
     members = [contenders(basis_of_cell, name)[key] for name in names]
     first, samples = members[0], [item.sample for item in members if item.sample is not None]
     assert isinstance(first, Judged)
@@ -331,7 +333,7 @@ def _row(name: str | None, setting: _Setting, chosen: Sequence[_Choice], draws: 
 
 
 def _gain(chosen: Sequence[Contender], pairs: Sequence[Pair]) -> float | None:
-    """Mean over cells of the realised gain as a share of the all-cheap loss; None where some cell has no share."""
+    """Mean over cells of the realised gain as a share of the all-cheap loss; None if some cell has no share."""
     parts = [
         known(pair.held.totals.difference(item.sample.gain).share[0])
         for item, pair in zip(chosen, pairs, strict=True)
@@ -359,7 +361,7 @@ def table(rows: Sequence[RegretRow]) -> Table:
 
 
 def cells_table(rows: Sequence[RegretRow]) -> Table:
-    """Every cell at the headline budget, by the paper's two perception losses where they are there."""
+    """Every cell at the headline budget, by the paper's two perception losses if the rows have them."""
     header = ("cell", "gain", "pool", "by perception", "by decision", "regret", "95 %", "verdict")
     at = min((row.alpha for row in rows), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
     losses = {row.loss for row in rows} & set(HEADLINES) or {row.loss for row in rows}
@@ -400,7 +402,7 @@ def _line(row: RegretRow, texts: Sequence[str]) -> tuple[TableCell, ...]:
 
 
 def chart(rows: Sequence[RegretRow]) -> Chart:
-    """The mean over cells by budget and by the paper's two perception losses where they are there, by pool."""
+    """The mean over cells by budget and pool, by the paper's two perception losses if the rows have them."""
     losses = {row.loss for row in rows} & set(HEADLINES) or {row.loss for row in rows}
     means = [row for row in rows if row.cell is None and row.loss in losses]
     dots = (

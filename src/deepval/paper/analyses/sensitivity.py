@@ -1,7 +1,7 @@
 """Cells -> harm under other loss weights and corridor widths, one constant at a time: docs/analyses.md.
 
-Weights that change no plan are recombined from the loss terms in a cell's folder; what changes plans acts again on the
-data, if available.
+If a weight changes no plan, losses are recombined from the loss terms in a cell's folder. If a constant changes plans,
+the system plans again, which needs the data.
 """
 
 import math
@@ -52,9 +52,9 @@ VARIED: dict[str, dict[str, dict[str, Values]]] = {
         },
     },
 }
-"""What the paper varies, by downstream system and group; a cell's own value is judged too."""
+"""The values that the paper tries, by downstream system and group; a cell's own value is judged too."""
 ASKED = "asked for"
-"""The group of requested constants."""
+"""The group of constants that the user asks for."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class ConstantColumns(CellColumns):
 
 @dataclass(frozen=True)
 class SensitivityRow(HarmColumns, InputColumns, ConstantColumns):
-    """A cell with one constant at one value; counts and harm are None where they need data that is missing."""
+    """A cell with one constant at one value; counts and harm are None if they need data that is missing."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def rows(
     Args:
         cells: Cells by name.
         located: Specifications of the cells with data, by the same names (`cells.located`).
-        vary: Values by constant, each of every cell's system; the paper's where None.
+        vary: Values by constant; every cell's system must have these constants. None for the paper's.
         units: Units whose inputs are judged.
         draws: Draws of units behind the intervals.
         seed: Their seed.
@@ -163,7 +163,7 @@ def _variants(spec: CellSpec, vary: Mapping[str, Sequence[float]] | None) -> Ite
 def _tables(
     cell: BuiltCell, like: ValueTable, spec: CellSpec | None, *, variants: Sequence[_Variant], watch: Watch
 ) -> dict[_Variant, ValueTable]:
-    """The losses of every variant that can be judged: recombined, or acted on again."""
+    """The losses of every variant that can be judged, recombined from terms or planned again."""
     reweighted = [variant for variant in variants if variant.term is not None]
     anew = [variant for variant in variants if variant.term is None]
     terms = align(like, cell.terms) if reweighted else None
@@ -211,7 +211,7 @@ def table(rows: Sequence[SensitivityRow]) -> Table:
 
 
 def _ranges(rows: Sequence[SensitivityRow]) -> Iterator[tuple[tuple[str, str], list[float], list[float]]]:
-    """Harm rates and harm ratios by cell and group of constants, where every one is known."""
+    """Harm rates and harm ratios by cell and group of constants; only groups in which every value was judged."""
     for key, members in groupby(rows, key=lambda row: (row.cell, row.group)):
         group_rows = list(members)
         rates = [row.harm_rate for row in group_rows if row.harm_rate is not None]

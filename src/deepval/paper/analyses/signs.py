@@ -1,6 +1,6 @@
 """Cells -> how many escalations help and how many harm, and how much: docs/analyses.md.
 
-The paper's tables of signs and, over cells that differ in geometry alone, its oracle-geometry control.
+These are the paper's tables of signs and, for cells that differ in geometry alone, its oracle-geometry control.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,8 @@
-"""Results of several cells -> routers that need no cheap pass, charged as such: full in place of cheap, not after it.
+"""Results of several cells -> routers that need no cheap pass: the full mode is charged instead of the cheap mode.
 
-An escalated input then costs C_f - C_c more than the others, so far more can be escalated. It is open to allocators
-that look at nothing of the cheap mode's: a picture, the ego's speed. Others would have to run the pass they skip.
+An escalated input then costs C_f - C_c more than the others, so far more can be escalated. This applies only to
+allocators that do not look at the cheap mode's output but, for example, at an image or the ego's speed. All others need
+the cheap pass that they would skip.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,10 +36,10 @@ class SkippingRow(BudgetColumns, AllocatorName, CellName):
 
     cost: float | None = column("Cost of the allocator per input", "cost", shortest)
     share: float | None = column(
-        "Share of the inputs that it may escalate; None where it cannot run", "escalates", feasible_share
+        "Share of the inputs that it may escalate; None if it cannot run", "escalates", feasible_share
     )
     cascade_share: float | None = column(
-        "The same share in a cascade; None where it cannot run there or was not judged", "in a cascade", feasible_share
+        "The same share in a cascade; None if it cannot run there or was not judged", "in a cascade", feasible_share
     )
     ndg: float | None = column(
         "nDG against the skipping oracle", "nDG", of_row=lambda row: TableCell(number(row.ndg), mark_of(row.verdict))
@@ -64,7 +65,9 @@ class SkippingCount(BudgetColumns, AllocatorName):
         "Median over these cells of the share of inputs that it may escalate", "escalates", feasible_share
     )
     cascade_share: float | None = column(
-        "Median over the cells in which it can run in a cascade of its share there", "in a cascade", feasible_share
+        "Median of the same share in a cascade, over the cells in which it can run there",
+        "in a cascade",
+        feasible_share,
     )
     better: int = column("Positive cells in which it beats random", "better")
     worse: int = column("Positive cells in which it loses to random", "worse")
@@ -72,7 +75,7 @@ class SkippingCount(BudgetColumns, AllocatorName):
 
 
 def skippers() -> tuple[str, ...]:
-    """Allocators of the package that look at nothing of the cheap mode's."""
+    """Allocators of the package that do not look at the cheap mode's output."""
     uses_by_name = {name: signal.uses for name, signal in SIGNALS.items()}
     uses_by_name |= {name: PixelRouter.uses for name, recipe in RECIPES.items() if isinstance(recipe, PixelRecipe)}
     return tuple(name for name, parts in uses_by_name.items() if not any(part.startswith("cheap") for part in parts))
@@ -91,8 +94,8 @@ def rows(
     """One row per cell, skipping budget and allocator.
 
     Args:
-        results: Results by cell with budgets of skipping accounting, and of cascades to see beside them.
-        allocators: Names of allocators that need no cheap pass; those of the package where None.
+        results: Results by cell with budgets of skipping accounting, and cascade budgets to compare them with.
+        allocators: Names of allocators that need no cheap pass; None for those of the package.
     """
     names = skippers() if allocators is None else tuple(allocators)
     records = []

@@ -1,7 +1,7 @@
 """Results of several cells -> what it costs to decide causally: streaming policies against the ranking in hindsight.
 
-Differences are means over rows (cell and allocator) of nDG and of gain, draw by draw, every draw kept however small
-its prize; one in which some row has no nDG at all is left out and counted. Rates are those of the judged units.
+Differences of nDG and of gain are means over rows (cell and allocator), draw by draw. A draw with a small prize is
+kept; a draw in which some row has no nDG is left out and counted. Rates are those of the judged units.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,9 +26,9 @@ from deepval.report.text_tables import Table, number, percent
 from deepval.results import BudgetKey, Result, known
 
 CONTROL = "random scores"
-"""What the names of control scores begin with: they rank nothing, so that what a policy costs them is its own."""
+"""Prefix of the names of control scores. These are random, so what they lose is the cost of the policy alone."""
 ALL = "all"
-"""All allocators together, controls aside."""
+"""Name of the row over all allocators together, without controls."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PolicyName:
 
 @dataclass(frozen=True)
 class StreamRow(BudgetColumns, AllocatorName, PolicyName):
-    """One policy under one budget, of one allocator, of `all`, or of controls (`random scores`), over cells."""
+    """One policy under one budget for one allocator, for `all`, or for the controls (`random scores`), over cells."""
 
     cells: int = column("Number of cells")
     rows: int = column("Pairs of cell and allocator that can run", "rows")
@@ -52,7 +52,7 @@ class StreamRow(BudgetColumns, AllocatorName, PolicyName):
     difference: float | None = column("Mean nDG less that of the same scores ranked in hindsight", "nDG", number)
     lo: float | None = low(heading="95 %")
     hi: float | None = high()
-    compared: int = column("Rows behind the mean: their oracle gains something")
+    compared: int = column("Number of rows in the mean: those whose oracle gains something")
     draws: int = column("Number of draws")
     dropped: int = column("Draws left out of the interval because some row has no nDG there")
     gain_difference: float | None = column(
@@ -63,7 +63,7 @@ class StreamRow(BudgetColumns, AllocatorName, PolicyName):
     missed: int = column("Rows that miss the rate by more than 5 points", "missed")
     rate: float | None = column("Median share that is escalated", "rate", in_percent)
     target_rate: float | None = column("Median share that the budget allows")
-    unbounded: int | None = column("Token buckets tuned to hold any number of tokens; None of other policies")
+    unbounded: int | None = column("Token buckets tuned to hold any number of tokens; None for other policies")
     better: int = column("Rows that beat random", "better")
     worse: int = column("Rows that lose to random", "worse")
 
@@ -82,13 +82,13 @@ class _Member(NamedTuple):
         return CONTROL if name.startswith(CONTROL) else name
 
     def differences(self) -> tuple[Float[np.ndarray, "sample"], Float[np.ndarray, "sample"]]:
-        """Of nDG and of gains as shares, in the sample and every draw."""
+        """Differences of nDG and of gains as shares, in the sample and every draw."""
         assert self.stream.sample is not None
         assert self.ranked is not None
         totals, prize = self.held.totals, self.stream.prize
         ours, theirs = self.stream.sample.gain, self.ranked.gain
         ndg = totals.ndg(ours, prize) - totals.ndg(theirs, prize)
-        # Where a draw holds nothing to gain there is no nDG, but two that gain the same there do not differ.
+        # A draw with nothing to gain has no nDG, but two allocators with the same gain in it do not differ.
         ndg = np.where((prize <= 0) & totals.same(ours, theirs) & bool(prize[0] > 0), 0.0, ndg)
         return ndg[: totals.drawn.stop], totals.paired_difference(ours, theirs).share[: totals.drawn.stop]
 
@@ -201,7 +201,7 @@ def table(rows: Sequence[StreamRow]) -> Table:
 
 
 def chart(rows: Sequence[StreamRow]) -> Chart:
-    """What each policy costs in nDG at the headline budget, of all allocators and of each."""
+    """What each policy costs in nDG at the headline budget, for all allocators together and for each one."""
     shown = at_headline(rows)
     several = len({row.budget for row in shown}) > 1
     dots = (

@@ -1,7 +1,7 @@
-"""Results of regressing routers fitted on V, its rank, its signed CDF and published objectives -> what the form does.
+"""Results of regressing routers fitted on V, its rank, its signed CDF, published objectives -> effect of the transform.
 
-Published objectives enter as shares of the fit values and V as it is, so that a difference between them can come from
-the objective or from the transform: any two labels are compared, the later of the list less the earlier.
+Published objectives are used as shares of the fit values and V as it is, so a difference between them can come from the
+objective or from the transform. Any two labels are therefore compared: the later one in the list less the earlier one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ from deepval.report.text_tables import Table
 from deepval.results import Result
 
 LABELS = (VALUE, RANK, SIGNED_CDF, *PUBLISHED)
-"""What recipes are fitted on."""
+"""The labels that recipes are fitted on."""
 RECIPES = REGRESSORS
 """The paper's routers that regress."""
 
 
 def rows(results: Mapping[str, Result]) -> list[Contrast]:
-    """Per recipe that knows a transform, pair of labels and budget: the mean over cells, then every cell."""
+    """Per recipe that was fitted on a transform, pair of labels and budget: the mean over cells, then every cell."""
     names = [label.name for label in LABELS]
     records = contrasts(results, [(later, earlier) for earlier, later in combinations(names, 2)])
     transformed = {row.recipe for row in records if {row.label, row.against} & {RANK.name, SIGNED_CDF.name}}

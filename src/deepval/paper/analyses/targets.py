@@ -33,7 +33,7 @@ from deepval.tables.values import ValueTable
 
 ALPHA = 0.2
 SCORES = ("uncertainty", "criticality", "reference-criticality", "gain-E1", "gain-E8", *PLANNING_DIAGNOSTICS)
-"""What is judged: what a vehicle could compute, the reference's criticality, missed objects, risk, PKL and TIP."""
+"""The scores that are judged: deployable signals, criticality of the reference, missed objects, risk, PKL and TIP."""
 REFERENCES = ("random", "oracle")
 
 
@@ -47,7 +47,7 @@ class OnTarget:
     alpha: float = column("Share of inputs that may be escalated")
     inputs: int = column("Inputs that the target can judge", "inputs", count)
     coverage: float = column("Share of them that the score covers; the others are ranked last", "covered", in_percent)
-    ndg: float | None = column("nDG; None where it is undefined", "nDG", number)
+    ndg: float | None = column("nDG; None if undefined", "nDG", number)
     ndg_lo: float | None = column(
         "Lower end of its 95 % interval over units", "95 %", of_row=lambda row: _span(row.ndg_lo, row.ndg_hi)
     )
@@ -56,9 +56,9 @@ class OnTarget:
 
 @dataclass(frozen=True)
 class SelfReference:
-    """How much of a planning metric's worth rests on judging the planner by itself: 1 - nDG(logged) / nDG(itself).
+    """How much of a planning metric's nDG comes from judging the planner by itself: 1 - nDG(logged) / nDG(itself).
 
-    Both on the inputs that both cells judge; unbounded above, None where the divisor is not positive.
+    Both are taken on the inputs that both cells judge. The gap has no upper bound; None if the divisor is not positive.
     """
 
     score: str = column("The planning metric", "score")
@@ -77,7 +77,7 @@ class SelfReference:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """Two targets on the inputs that both judge: where both are affected, how often with opposite signs."""
+    """Two targets on the inputs that both judge: how often both are affected with opposite signs."""
 
     first: str = column("One target", "target")
     second: str = column("The other target", "other")
@@ -141,7 +141,7 @@ def rows(
     alpha: float = 0.2,
     watch: Watch = unwatched,
 ) -> Targets:
-    """Every score judged on every cell at the default levels and at `alpha`, which the tables show."""
+    """Every score judged on every cell at the default budgets and at `alpha`; the tables show `alpha`."""
     return across_targets(cells, scores, alphas=sorted({*LEVELS, alpha}), watch=watch)
 
 
@@ -168,7 +168,7 @@ _SHARED = {"dataset": "another data set", "modes": "other modes", "geometry": "a
 
 
 def _scored(cells: Mapping[str, BuiltCell], names: Sequence[str]) -> tuple[dict[str, Scored], dict[str, str]]:
-    """Each score from the cell with most inputs among those that have it; and why some are absent."""
+    """Each score, from the cell with the most inputs among those that define it; and why some scores are absent."""
     by_size = sorted(cells.values(), key=lambda cell: -len(cell.table))
     by_name: dict[str, Scored] = {}
     absent: dict[str, str] = {}
@@ -203,7 +203,7 @@ def _rows(
 
 def _judged(table: ValueTable, scores: Mapping[str, Scored], budgets: Sequence[Selection], *, draws: int) -> Result:
     with warnings.catch_warnings():
-        # That a full mode harms more than it helps is a finding here, and stands in the rows.
+        # No warning if a full mode harms more than it helps: here that is a finding, and the rows show it.
         warnings.simplefilter("ignore", InputWarning)
         aligned = {name: scored.over(table) for name, scored in scores.items()}
         # Not `cells.judgement.judge`: a gap is judged on the inputs that two cells share, which are no cell's table.
@@ -299,7 +299,7 @@ def _disagreement(cells: Mapping[str, BuiltCell], one: str, other: str) -> Disag
 
 
 def target_tables(analysis: Targets, alpha: float) -> list[Table]:
-    """Scores by target, where targets disagree and, where there are some, self-reference gaps."""
+    """Scores by target, where targets disagree, and self-reference gaps if there are any."""
     tables = [_on_targets(analysis, alpha), _disagreements(analysis)]
     return tables + ([_gap_table(analysis, alpha)] if analysis.gaps else [])
 

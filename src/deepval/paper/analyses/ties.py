@@ -27,7 +27,7 @@ VALUE = "decision value"
 
 @dataclass(frozen=True)
 class TieRow(CellName):
-    """What the top k of one ranking of a cell's inputs rests on."""
+    """How ties at the cut affect the top k of one ranking of a cell's inputs."""
 
     ranking: str = column("The decision value itself, or the allocator whose scores rank", "ranking")
     alpha: float = column("Share of inputs that may be escalated", "budget", level)
@@ -38,11 +38,11 @@ class TieRow(CellName):
     )
     slots: int = column("Slots that the tied inputs fill", "filled by ties", count)
     share: float | None = column(
-        "Share of the choice that ties decide: 0 where the tied group fits exactly, None where k is 0",
+        "Share of the choice that ties decide: 0 if the tied group fits exactly, None if k is 0",
         "decided by ties",
         in_percent,
     )
-    cut: float | None = column("The score at the cut; None where k is 0 or the score is infinite")
+    cut: float | None = column("The score at the cut; None if k is 0 or the score is infinite")
 
 
 def rows(

@@ -1,6 +1,6 @@
-"""Cells of several consumers -> what a router of one is worth to another: docs/definitions.md, Seeds and transfer.
+"""Cells of several consumers -> what a router for one is worth to another: docs/definitions.md, Seeds and transfer.
 
-Only cells that share a data set and a geometry are paired: there a router sees the same views.
+Only cells that share a data set and a geometry are paired, because only there a router sees the same views.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class Transfer(AllocatorName):
     alpha: float = column("Share of inputs that may be escalated")
     coverage: float = column("Share of the judged inputs that it scores; the others are ranked last", "coverage", share)
     common: float = column("Share of the judged inputs that the source cell can judge too", "in common", share)
-    ndg: float | None = column("Its nDG; None where it is undefined", "nDG", number)
+    ndg: float | None = column("Its nDG; None if undefined", "nDG", number)
     regret: float | None = column("Its nDG less that of the router fitted on the target itself", "regret", number)
     verdict: str | None = column("Verdict against random", "verdict", or_nothing)
 
@@ -47,7 +47,7 @@ def rows(
     draws: int = 1000,
     watch: Watch = unwatched,
 ) -> list[Transfer]:
-    """Every recipe, fitted on every cell and judged on every cell that it can see."""
+    """Every recipe, fitted on every cell and judged on every cell with the same views."""
     recipe_list = [recipe_by_name(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
     names, budgets = [recipe.name for recipe in recipe_list], [Selection(alpha) for alpha in alphas]
     fitted = {

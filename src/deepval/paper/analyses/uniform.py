@@ -1,6 +1,6 @@
 """Results of several cells -> uniform full fidelity against the best allocator that fits the same measured budget.
 
-Running the full mode alone on every input needs no cheap pass, so it fits from alpha = (C_f - C_c)/C_f on. Allocators
+Running the full mode alone on every input needs no cheap pass, so it fits if alpha >= (C_f - C_c)/C_f. Allocators
 pay for themselves and keep the budget causally. The best of them is the best on the judged units, in hindsight, so a
 lead of uniform full fidelity is one over every allocator that was judged.
 """
@@ -21,7 +21,7 @@ from deepval.tables.scores import REFERENCES
 
 ALL_FULL = "all-full"
 ROUNDING = 1e-12
-"""Shares of the all-cheap loss that are this near to each other are the same."""
+"""Shares of the all-cheap loss that differ by at most this count as equal."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class UniformRow(BudgetColumns, CellName):
     """Uniform full fidelity and the best feasible allocator of a cell under one measured budget."""
 
     uniform_from: float | None = column(
-        "Share from which uniform full fidelity fits; None where the costs are not known", "fits from", in_percent
+        "Smallest share at which uniform full fidelity fits; None if the costs are unknown", "fits from", in_percent
     )
     fits: bool = column("Whether it fits here")
     uniform: float | None = column(
-        "Share of the all-cheap loss that it removes, whether it fits or not",
+        "Share of the all-cheap loss that uniform full fidelity removes, whether it fits or not",
         "uniform",
         of_row=lambda row: percent(row.uniform) if row.fits else "inf.",
     )
-    uniform_ndg: float | None = column("Its nDG; None where it does not fit", "nDG", number)
+    uniform_ndg: float | None = column("Its nDG; None if it does not fit", "nDG", number)
     feasible: int = column("Allocators that can run")
     best: str | None = column("The feasible allocator that removes most", "best allocator", or_dash)
     policy: str = column("How allocators keep the budget: a causal policy, or ranking in hindsight")

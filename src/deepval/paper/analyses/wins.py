@@ -1,4 +1,4 @@
-"""Results of several cells -> how often each allocator beats random, loses to it, or differs from it by too little."""
+"""Results of several cells -> how often each allocator beats random, loses to random, or does not differ resolvedly."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
