@@ -180,10 +180,10 @@ def fit(
 ) -> None:
     """Fit allocators on a cell, or export one as ONNX.
 
-    Training and validation units are used. Each allocator is written as soon as it is fitted. Folds are fitted by
-    `deepval analyse out-of-fold`. An exported graph goes from `row` (double, [n, columns]; the column names are in its
-    metadata) to `score` (double) and is checked on the cell's frames, which needs the extra `vision`; the pixel
-    router's graph is written as it is served.
+    By default, training and validation units are used (--units). Each allocator is written as soon as it is fitted. For
+    out-of-fold fits, use `deepval analyse out-of-fold`. An exported graph goes from `row` (double, [n, columns]; the
+    column names are in its metadata) to `score` (double) and is checked on the cell's frames, which needs the extra
+    `vision`; the pixel router's graph is written as it is served.
 
     Example: deepval fit cells/braking-monocular --allocator gate-gbm
 

@@ -319,11 +319,11 @@ def _changes(
 
 
 def _least_deficit(changes: _Changes, levels: int, goal: _Goal) -> _Step:
-    """The changes of least deficit below the goal's, each input at most once; none if there are no such changes.
+    """The changes with the smallest deficit, if that is below the goal's; no input changes twice.
 
     Changes from one level to another differ only in loss, so they are taken in that order, and never together with
-    changes back. This relaxation lets an input change twice. Later inputs of the chain then take its place; where
-    they lose more than the relaxation, the inputs that clash get a group of their own and it is solved again.
+    changes back. This relaxation lets an input change twice. Later inputs of the chain then replace it. If they lose
+    more than the relaxation, the clashing inputs get groups of their own, and the problem is solved again.
     """
     none = np.zeros(0, np.int64)
     best = _Step(goal.best, none, none, 1)
@@ -356,7 +356,10 @@ def _spread(changes: _Changes, taken: Int[np.ndarray, "_"]) -> Int[np.ndarray, "
 
 
 def _groups(changes: _Changes, levels: int, best: float) -> list[_Group]:
-    """One group per key // levels: nothing, or the first 1, 2, ... changes of one key while they lose < best."""
+    """One group per pair of levels (key // levels).
+
+    Its options: no change, or the first 1, 2, ... changes of one key, as long as their total loss is below `best`.
+    """
     starts = [0, *(np.flatnonzero(changes.key[1:] != changes.key[:-1]) + 1).tolist()]
     ends = [*starts[1:], len(changes.key)]
     loss = np.concatenate([changes.loss[a:b].cumsum() for a, b in zip(starts, ends, strict=True)])

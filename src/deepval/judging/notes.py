@@ -16,7 +16,7 @@ from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
 
 LOOKED_AT = 20_000
-"""Inputs that checks for mistakes use: those of the first units where a table has more."""
+"""Number of inputs that checks for mistakes use; from a larger table, they use those of its first units."""
 LEAST, AGREEMENT, SEPARATION, SMALLEST = 40, 0.9, 0.99, 0.25
 """Inputs with something to rank, and the rank agreement with an answer, from which on a score is noted; where all
 answers but zero are equal, SEPARATION counts. The SMALLEST share of answers other than zero is left out, as a little
@@ -56,7 +56,7 @@ class Ranked(NamedTuple):
     Attributes:
         name: The allocator's name.
         kind: Whether a vehicle could compute the scores.
-        values: The scores; of scores per mode, those of the full mode.
+        values: The scores; if there are scores per mode, those of the full mode.
         rows: The inputs from the lowest score on, None where they were not sorted.
         covered: Which of them came with a score, None for all.
         missing: Share of the judged inputs without a score.
@@ -81,7 +81,7 @@ class Subject:
         costs: What is charged, or would be; None where nothing is known.
         cheap: Cheap losses of the inputs looked at.
         full: Their full losses.
-        following: Position among them of the next input of the unit, -1 where there is none; None where unknown.
+        following: Position of each input's successor in its unit, -1 if it has none; None if the order is unknown.
         scores: The allocators.
         timed: Inputs in time, all of each unit; None where there is no time.
         table: All judged inputs; None where they are not in memory.
@@ -181,7 +181,10 @@ def notes_in_memory(
 
 
 def notes_on_disk(table: ScannedTable, scores: Sequence[ScannedScores], allowances: Sequence[Allowance]) -> list[str]:
-    """Notes on likely mistakes in a table that stays in its files: of its sample, which has no neighbours in time."""
+    """Notes on likely mistakes in a table on disk.
+
+    Only its sample is checked, and there without the checks that need neighbours in time.
+    """
     step = max(1, math.ceil(len(table.sample) / LOOKED_AT))
     (cheap, full), ranked = (column[::step] for column in table.sample_losses), []
     for item in scores:
@@ -215,7 +218,7 @@ def next_rows(unit: Int[np.ndarray, "input"], order: Float[np.ndarray, "input"] 
 
 
 def _centred_ranks(values: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
-    """Ranks less their mean, equal values with the mean of theirs."""
+    """Ranks minus their mean; equal values share the mean of their ranks."""
     rows = np.argsort(values)
     ascending = values[rows]
     first = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))
@@ -316,7 +319,7 @@ def _equal_units(table: ValueTable, per_unit: Float[np.ndarray, "unit total"]) -
 
 
 def _conclusive(losses: Float[np.ndarray, "input mode"]) -> bool:
-    """Whether losses are so many different ones that two units do not have them by chance; round ones count less."""
+    """Whether two units cannot have these losses by chance: enough of them are different. Round ones count less."""
     different = np.unique(losses, axis=0)
     return len(different) >= COPIES or int(np.count_nonzero(_many_digits(different[:, 0]))) >= PAIRS_OF_UNIT
 
@@ -326,7 +329,7 @@ def _equal_inputs(table: ValueTable) -> list[str]:
     rows = _rows_by_value(table.losses[:, 0]) if len(table) > 2 * LOOKED_AT else np.arange(len(table))
     cheap, full = table.losses[rows, 0], table.losses[rows, -1]
     before = np.maximum(rows - 1, 0)
-    # Of a vehicle that stands still, frame after frame has the same losses: a run of rows counts once.
+    # A vehicle that stands still has the same losses in frame after frame, so a run of equal rows counts once.
     run = (
         (table.losses[before, 0] == cheap)
         & (table.losses[before, -1] == full)
@@ -359,7 +362,7 @@ def _many_digits(numbers: Float[np.ndarray, "row"]) -> Bool[np.ndarray, "row"]:
 
 
 def _rows_by_value(column: Float[np.ndarray, "input"]) -> Int[np.ndarray, "row"]:
-    """Of many rows those whose value falls into a part of all values: equal values fall together."""
+    """Rows of a long column whose values are in one part of all values; equal values are in the same part."""
     bits = math.ceil(math.log2(len(column) / (2 * LOOKED_AT)))
     rows, factor, shift = [], np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - bits)
     for begin in range(0, len(column), 1 << 16):  # a piece stays in the processor's cache
@@ -446,7 +449,7 @@ def _uneven(
 
 
 def _without_score(item: Ranked) -> str:
-    """The note on an allocator of which some inputs are ranked last because they have no score."""
+    """The note on an allocator that has no score for some inputs, which are ranked last."""
     return (
         f"{item.name} has no score for {100 * item.missing:.3g} % of the judged inputs, which are ranked last "
         "(--missing worst): check that these were meant to be left out."

@@ -4,15 +4,16 @@ The oracle has a capacity, not a quota: of at most k inputs it takes only those 
 score is optimal for every k <= K iff it ranks positive values first, in order, and zeros before negatives
 (Proposition 1 of the paper).
 
-Where each input has its own cost, a purse is spent. A ranking goes down its scores and pays the cost of each input.
-Groups of equal scores before the money runs out count in full. The group at which it runs out (a single input where
-scores differ) counts with the share that spends the rest: each of its inputs is escalated with that probability, so the
-purse is spent exactly in expectation. The oracle is the best of all rules that keep the purse in expectation: the same
-fill in the order of value per cost, which is the relaxed (LP) optimum of the knapsack. Chance escalates every input
-with the same probability.
+Where each input has its own cost, the budget is a purse: a total cost that may be spent. A ranking goes down its scores
+and pays the cost of each input. Groups of equal scores before the purse runs out count in full. The group at which it
+runs out (a single input where scores differ) counts with the share that spends the rest: each of its inputs is
+escalated with that probability, so the purse is spent exactly in expectation. The oracle is the best of all rules that
+keep the purse in expectation: the same fill in the order of value per cost, which is the relaxed (LP) optimum of the
+knapsack. Chance, the random baseline, escalates every input with the same probability.
 
 Costs may be negative (a skipping router whose full mode is cheaper on an input). A ranking stops where the purse is
-first exceeded; the oracle also escalates an input that frees money if its loss is less than the money is worth.
+first exceeded; the oracle also escalates an input that frees money, if escalating it loses less than the freed money
+gains elsewhere.
 """
 
 import math
@@ -172,7 +173,8 @@ class Trade(NamedTuple):
 
     Attributes:
         taken: Inputs that are escalated to begin with: those that cost nothing and help, or that free money.
-        rows: Inputs that the purse decides, each bought for |price|: escalated, or taken back where `sign` is -1.
+        rows: Inputs that the purse can buy, each for |price|. Buying one escalates it, or undoes its escalation where
+            `sign` is -1.
         worth: Value of each of them per unit of money.
         sign: 1 where buying escalates the input, -1 where buying takes its escalation back.
     """
@@ -242,8 +244,9 @@ class Violation:
     """Proof that a ranking is not optimal.
 
     Attributes:
-        above: Input that is ranked too high (or tied).
-        below: Input of strictly larger value (or zero where the other is negative) that it is not ranked below.
+        above: Input that is ranked too high, or tied with `below`.
+        below: Input that should be ranked above that one but is not: its value is strictly larger (or zero, if the
+            other's is negative).
         slots: Smallest number of slots at which the expected gain falls short of the oracle's.
         shortfall: By how much it falls short there.
     """
