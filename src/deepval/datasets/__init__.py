@@ -39,4 +39,4 @@ def open_dataset(name: str, root: Any = None, **options: Any) -> Dataset:
 
 def read_dataset(name: str, root: Any = None, units: Sequence[str] | None = None, **options: Any) -> Recording:
     """The named units of a data set (all where None), in memory."""
-    return open_dataset(name, root, **options).read(units)
+    return open_dataset(name, root, **options).for_units(units).read(units)
