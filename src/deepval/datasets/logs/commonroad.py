@@ -103,12 +103,12 @@ def log_of(root: Element, unit: str) -> Log:
     time_s = np.arange(int(span_s / STEP_S + 1e-6) + 1) * STEP_S
     # In time steps of the file; rounding keeps a sample that falls on a logged step there.
     samples = np.round(ego.steps[0] + time_s / step_s, 9)
-    driven = _track(ego, samples, step_s=step_s)
+    driven = _track(ego, samples)
     vehicle = vehicle_like(*ego.size_m.tolist())
     forward = np.column_stack([np.cos(driven.heading_rad), np.sin(driven.heading_rad)])
     # Positions are centres of obstacles; the ego frame is at the rear axle.
     pose = np.column_stack([driven.centre_m[:, :2] - vehicle.centre_m * forward, driven.heading_rad])
-    tracks = [_track(other, samples, step_s=step_s) for other in moving if other is not ego]
+    tracks = [_track(other, samples) for other in moving if other is not ego]
     tracks += [_standing(obstacle, len(time_s)) for obstacle in root.findall("staticObstacle")]
     lane_map = lane_map_of(root)
     route = route_of(lane_map, pose)
@@ -166,7 +166,7 @@ def _moving(obstacle: Element) -> Trajectory:
     return Trajectory(name, kind, size_m, steps, np.column_stack([centre_m, heading_rad, forward * speed[:, None]]))
 
 
-def _track(one: Trajectory, samples: Float[np.ndarray, "step"], *, step_s: float) -> LoggedTrack:
+def _track(one: Trajectory, samples: Float[np.ndarray, "step"]) -> LoggedTrack:
     """An obstacle at times in time steps, linear between two logged steps; absent beside a step that is not logged."""
     after = np.clip(np.searchsorted(one.steps, samples), 0, len(one.steps) - 1)
     exact = one.steps[after] == samples
@@ -177,9 +177,9 @@ def _track(one: Trajectory, samples: Float[np.ndarray, "step"], *, step_s: float
     turned = one.rows[after] - one.rows[before]
     turned[:, 2] = wrap_rad(turned[:, 2])
     rows = one.rows[before] + share * turned
-    velocity_mps, unmeasured = rows[:, 3:], np.isnan(rows[:, 3:]).any(axis=1)
+    velocity_mps = rows[:, 3:]
     differences = differences_mps(rows[:, :2], valid, time_s=np.arange(len(samples)) * STEP_S)
-    return _logged(one, rows[:, :3], np.where(unmeasured[:, None], differences, velocity_mps), valid)
+    return _logged(one, rows[:, :3], np.where(np.isnan(velocity_mps), differences, velocity_mps), valid)
 
 
 def _standing(obstacle: Element, steps: int) -> LoggedTrack:
