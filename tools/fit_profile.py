@@ -1,4 +1,4 @@
-"""Shared data -> the detection profile that ships with deepval, and how well it tells what was measured.
+"""Shared data -> the detection profile that ships with deepval, and how well it predicts what was measured.
 
 Run: python tools/fit_profile.py ../shared/data
 """
@@ -85,7 +85,7 @@ def unlabelled(root: Path, size: int) -> list[Detections]:
 
 
 def agreement_lines(root: Path) -> list[str]:
-    """How modes agree on drives without labels, and how they do in simulation on other labelled sequences."""
+    """How well modes agree on drives without labels, and in simulation on other labelled sequences."""
     profile, data = read_profile(TARGET), read_dataset("kitti", root / "kitti_tracking", units=OTHERS)
     drawn = [
         draw(profile, scene, truth=truth, rng=np.random.default_rng(place))
@@ -109,7 +109,7 @@ def agreement_lines(root: Path) -> list[str]:
 
 
 def main() -> None:
-    """Fit, write, read back and judge."""
+    """Fit the profile, write it, read it back and judge it."""
     samples = read_samples(Path(sys.argv[1]))
     write_profile(fit_profile(samples, name="yolov8s-kitti", fitted_on=FITTED_ON), TARGET, head=HEAD)
     own = streets(samples)
