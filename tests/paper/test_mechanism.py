@@ -9,7 +9,7 @@ from commands import call
 from deepval.cells.sources import located
 from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.errors import InputError
-from deepval.paper.analyses import lift, mechanism, viability
+from deepval.paper.analyses import changes, gallery, lift, mechanism, observations, viability
 from deepval.paper.analyses.mechanism import unit_reactions
 from deepval.perception.placing import monocular_objects
 from deepval.systems.outcomes import branches
@@ -228,3 +228,50 @@ def test_data_on_disk_are_read_again_and_must_be_the_same(tmp_path, monkeypatch,
         with pytest.raises(InputError) as told:
             call("analyse", "mechanism", "out", *words)
         assert sentence in str(told.value)
+
+
+def test_the_gallery_has_the_largest_values_one_per_unit(cells):
+    specs = {name: located(cell) for name, cell in cells.items()}
+    for name, cell in cells.items():
+        rows = gallery.rows({name: cell}, specs, frames=2, most=1)
+        for effect, way in (("harmed", -1), ("helped", 1)):
+            table = cell.table
+            best = {}
+            for value, unit in zip(table.decision_values, table.unit_ids[table.unit], strict=True):
+                if way * value > table.tolerance:
+                    best[unit] = max(best.get(unit, 0.0), way * value)
+            own = [row for row in rows if row.effect == effect]
+            assert [way * row.value for row in own] == sorted(best.values(), reverse=True)[:2]
+            assert sum(row.drawn for row in own) <= 1
+            assert all(row.change in gallery.SHOWN_CHANGES for row in own if row.drawn)
+
+
+def test_changes_are_on_affected_inputs_and_in_the_corridor(cells):
+    specs = {name: located(cell) for name, cell in cells.items()}
+    rows = changes.rows(cells, specs)
+    assert rows
+    for row in rows:
+        table = cells[row.cell].table
+        value = table.decision_values[table.input.tolist().index(row.input)]
+        assert row.effect == ("helped" if value > 0 else "harmed")
+        assert value != 0
+        assert row.ahead_m <= row.far_m
+
+
+def test_observations_count_what_a_mode_detects(cells):
+    (name, cell), *_ = cells.items()
+    spec = located(cell)
+    for row in observations.rows({name: cell}, {name: spec}):
+        seen = [unit_data(spec, unit) for unit in UNITS]
+        used = [item.used[row.mode] for item in seen]
+        assert row.frames == sum(len(item.scene) for item in seen)
+        # Every detection is of an object in view or a false positive.
+        assert (row.detected + row.false_positives) * row.frames == pytest.approx(sum(map(len, used)))
+        assert row.recall == pytest.approx(row.detected / row.objects)
+        loose = 0
+        for item, found in zip(seen, used, strict=True):
+            for frame in range(len(item.scene)):
+                refs = [tuple(box) for box in item.truth.box_px[item.truth.frame == frame]]
+                boxes = [tuple(box) for box in found.box_px[found.frame == frame]]
+                loose += any(all(iou(box, ref) <= 0.5 for ref in refs) for box in boxes)
+        assert row.unmatched == pytest.approx(loose / row.frames)

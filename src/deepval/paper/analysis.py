@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "What escalation does": (
-        *("signs", "composition", "ties", "mechanism", "viability", "lift", "operating-points", "persistence"),
-        *("sensitivity", "robustness", "external"),
+        *("signs", "composition", "ties", "mechanism", "changes", "gallery", "observations", "viability", "lift"),
+        *("operating-points", "persistence", "sensitivity", "robustness", "external"),
     ),
     "Perception against decision": (
         *("agreement", "consumers", "optima", "targets", "perception-ranking", "selection-regret"),

@@ -15,7 +15,7 @@ from deepval.judging.comparison import Comparison, compare
 from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, mean_of_all
-from deepval.report.charts import Chart, Dot, shares
+from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.text_tables import Table, TableCell, interval, mark_of, percent
 from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined
 from deepval.tables.scores import REFERENCES
@@ -288,6 +288,18 @@ def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
     return shares(f"Against random at {at:.0%}, of the loss", dots, line=0.0)
 
 
+def figure(rows: Sequence[BenefitHarmRow]) -> Any:
+    """Benefit, harm and net gain of each allocator: means over cells at the headline selection budget."""
+    from deepval.report.figures.gain_figures import benefit_and_harm
+
+    means = at_headline([row for row in rows if row.cell is None and row.kind == "selection"])
+    entries = [
+        (row.allocator, row.benefit, row.harm) for row in means if row.benefit is not None and row.harm is not None
+    ]
+    cells = max((row.cells for row in means), default=0)
+    return benefit_and_harm(entries, f"At {percent(means[0].alpha, 0) if means else '-'}, mean over {cells} cells")
+
+
 BENEFIT_HARM = Analysis(
     "benefit-harm",
     shows="Show captured benefit and incurred harm",
@@ -301,5 +313,6 @@ BENEFIT_HARM = Analysis(
     kind=BenefitHarmRow,
     tables=tables,
     chart=chart,
+    figure=figure,
     takes=RESULTS,
 )

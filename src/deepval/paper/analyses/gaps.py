@@ -153,6 +153,23 @@ def chart(rows: Sequence[GapRow]) -> Chart:
     return shares("Part of the gap to the oracle, share of the all-cheap loss", dots, line=0.0)
 
 
+def figure(rows: Sequence[GapRow]) -> Any:
+    """The parts of the gap at the headline budget, as means over the cells in which an allocator can run."""
+    from deepval.report.figures.gain_figures import gap_means
+
+    means = [row for row in over_cells(at_headline(rows)) if row.gap is not None]
+    budgets = list(dict.fromkeys(row.budget.label for row in means))
+    parts = ("overhead", "ranking", "causal")
+    entries = {
+        row.allocator if len(budgets) == 1 else f"{row.allocator}, {row.budget.label}": {
+            part: row[part] for part in parts if row[part] is not None
+        }
+        for row in means
+    }
+    cells = max((row.shared for row in means), default=0)
+    return gap_means(entries, f"Gap at {' or '.join(budgets)}, mean over cells: {cells}")
+
+
 GAPS = Analysis(
     "gaps",
     shows="Split the gap to the oracle into its causes",
@@ -164,6 +181,7 @@ GAPS = Analysis(
     kind=(GapRow, GapMean),
     table=table,
     chart=chart,
+    figure=figure,
     takes={"results": "causal"},
     over_cells=over_cells,
     over_cells_table=over_cells_table,

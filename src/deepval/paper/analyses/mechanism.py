@@ -80,7 +80,7 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
     scene, truth = seen.scene, seen.truth
     ends = spec.order[0], spec.order[-1]
     cheap, full = (seen.used[name] for name in ends)
-    (removed, lost), (added, recovered) = _only(cheap, full, seen), _only(full, cheap, seen)
+    (removed, lost), (added, recovered) = reports_of_one(cheap, full, seen), reports_of_one(full, cheap, seen)
     objects = objects_by_mode(spec, seen)
     plans = branches(rule, scene, objects, seen.run)
 
@@ -116,7 +116,7 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
     )
 
 
-def _only(
+def reports_of_one(
     one: Detections, other: Detections, seen: UnitData
 ) -> tuple[Bool[np.ndarray, "det"], Bool[np.ndarray, "det"]]:
     """False positives that only one mode has, and its detections of objects that the other mode misses."""

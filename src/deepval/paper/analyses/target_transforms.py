@@ -6,6 +6,7 @@ objective or from the transform. Any two labels are therefore compared: the late
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 from deepval.paper.analyses.contrasts import (
     ON_LABELS,
@@ -20,7 +21,8 @@ from deepval.paper.analyses.contrasts import (
     pooled_table,
 )
 from deepval.paper.analysis import Analysis
-from deepval.report.text_tables import Table
+from deepval.report.charts import at_headline
+from deepval.report.text_tables import Table, percent
 from deepval.results import Result
 
 LABELS = (VALUE, RANK, SIGNED_CDF, *PUBLISHED)
@@ -47,6 +49,22 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
     return [table(rows), cell_table("Target transform against training objective, cell by cell", rows)]
 
 
+def figure(rows: Sequence[Contrast]) -> Any:
+    """Difference in nDG from the same recipe on V itself, by cell and recipe, at the headline selection budget."""
+    from deepval.report.figures.gain_figures import heat_map
+
+    own = at_headline([row for row in rows if row.against == VALUE.name and row.kind == "selection"])
+    entries = {
+        (f"{row.recipe}: {row.cell}", row.label): (
+            row.ndg_difference,
+            row.ndg_lo is not None and row.ndg_hi is not None and (row.ndg_lo > 0 or row.ndg_hi < 0),
+        )
+        for row in own
+        if row.ndg_difference is not None
+    }
+    return heat_map(entries, f"nDG less that on V, {percent(own[0].alpha, 0) if own else '-'}")
+
+
 TARGET_TRANSFORMS = Analysis(
     "target-transforms",
     shows="Compare fits on transforms of decision value",
@@ -58,6 +76,7 @@ TARGET_TRANSFORMS = Analysis(
     example="cells/braking-monocular cells/braking-oracle -a router-gbm-value",
     rows=rows,
     tables=tables,
+    figure=figure,
     **ON_LABELS,
     recipes=RECIPES,
     labels=LABELS,

@@ -327,6 +327,71 @@ def across(curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) ->
     return figure
 
 
+def benefit_and_harm(entries: Sequence[tuple[str, float, float]], label: str) -> Figure:
+    """Benefit captured, harm selected and net gain of each allocator, largest net gain on top; shares of the loss."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    if not entries:
+        raise LeftOutError("no allocator has a benefit and a harm under a selection budget")
+    ordered = sorted(entries, key=lambda entry: (entry[2] - entry[1], entry[0]))
+    figure, (axes,) = style.panels(height_in=0.85 + 0.17 * len(ordered))
+    for y, (_, benefit, harm) in enumerate(ordered):
+        axes.barh(y, 100 * benefit, height=0.68, color=style.HELPED)
+        axes.barh(y, -100 * harm, height=0.68, color=style.HARMED)
+        axes.plot([100 * (benefit - harm)], [y], marker="D", markersize=3, color=style.INK)
+    style.named_rows(axes, [name for name, _, _ in ordered])
+    axes.axvline(0, color=style.SOFT, linewidth=0.6)
+    axes.set_xlabel(f"{label}\n(% of the all-cheap loss)")
+    net = Line2D([], [], linestyle="none", marker="D", markersize=3, color=style.INK, label="Net gain")
+    parts = [(style.HELPED, "Benefit captured"), (style.HARMED, "Harm selected")]
+    style.legend_above(figure, [*(Patch(color=colour, label=text) for colour, text in parts), net])
+    return figure
+
+
+def gap_means(entries: Mapping[str, Mapping[str, float]], label: str) -> Figure:
+    """The parts of each allocator's mean gap, stacked; entries are shares of the all-cheap loss by allocator."""
+    from matplotlib.patches import Patch
+
+    if not entries:
+        raise LeftOutError("no allocator can run under the budget in any cell")
+    names = sorted(entries, key=lambda name: (sum(entries[name].values()), name))
+    figure, (axes,) = style.panels(height_in=0.85 + 0.17 * len(names))
+    for y, name in enumerate(names):
+        reach = {True: 0.0, False: 0.0}
+        for cause, part in entries[name].items():
+            axes.barh(y, 100 * part, left=reach[part > 0], height=0.68, color=CAUSES[cause])
+            reach[part > 0] += 100 * part
+    style.named_rows(axes, names)
+    axes.axvline(0, color=style.SOFT, linewidth=0.6)
+    axes.set_xlabel(f"{label}\n(% of the all-cheap loss)")
+    style.legend_above(figure, [Patch(color=colour, label=cause.capitalize()) for cause, colour in CAUSES.items()])
+    return figure
+
+
+def heat_map(entries: Mapping[tuple[str, str], tuple[float, bool]], label: str) -> Figure:
+    """Numbers by row and column on a colour scale around 0; bold with an asterisk where an interval excludes 0."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    if not entries:
+        raise LeftOutError("no difference in nDG is defined")
+    rows, columns = (list(dict.fromkeys(key[i] for key in entries)) for i in (0, 1))
+    most = max(abs(value) for value, _ in entries.values()) or 1.0
+    scale = LinearSegmentedColormap.from_list("signed", [style.HARMED, "white", style.HELPED])
+    width_in = max(style.COLUMN_IN, 1.9 + 0.75 * len(columns))
+    figure, (axes,) = style.panels(width_in=width_in, height_in=1.3 + 0.2 * len(rows))
+    shades = [[entries.get((row, column), (math.nan, False))[0] for column in columns] for row in rows]
+    image = axes.imshow(shades, cmap=scale, vmin=-most, vmax=most, aspect="auto")
+    for (row, column), (value, resolved) in entries.items():
+        look = {"weight": "bold" if resolved else "normal", "color": style.INK}
+        text = f"{value:+.2f}{'*' * resolved}".replace("-", "−")
+        axes.text(columns.index(column), rows.index(row), text, ha="center", va="center", fontsize=6, **look)
+    axes.set_xticks(range(len(columns)), [style.short(name, 18) for name in columns], rotation=30, ha="right")
+    axes.set_yticks(range(len(rows)), [style.short(name, 44) for name in rows])
+    figure.colorbar(image, ax=axes, label=label, shrink=0.9)
+    return figure
+
+
 KINDS = ("gain", "forest")
 WIDTH_IN = 4.6
 VERDICT_COLOURS = {"better": style.HELPED, "worse": style.HARMED}

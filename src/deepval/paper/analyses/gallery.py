@@ -1,0 +1,168 @@
+"""Cells with their data -> the most harmed and most helped frames, cropped around the object that decides the action.
+
+The paper's rule: of the six most harmed and the six most helped frames, one per unit at most, those whose decisive
+change is an added detection or a recovered object. docs/analyses.md, Gallery.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+
+from deepval import checks
+from deepval.cells.folder import BuiltCell
+from deepval.cells.spec import CellSpec
+from deepval.cells.unit import unit_plans
+from deepval.geometry.camera import Camera, image_points_px
+from deepval.paper.analyses.mechanism import reports_of_one
+from deepval.paper.analysis import LOCATED, Analysis, Option
+from deepval.paper.row_columns import CellName, Units, column, declared_table, loss_table, or_dash, yes_no
+from deepval.perception.placing import PLACINGS
+from deepval.perception.reported.detections import persistent
+from deepval.progress import Watch, unwatched
+from deepval.report.text_tables import Table, number
+
+SHOWN_CHANGES = ("added", "recovered")
+CHANGES = (*SHOWN_CHANGES, "removed", "lost", "moved")
+
+
+@dataclass(frozen=True)
+class GalleryRow(CellName):
+    """One of the most harmed or most helped frames of a cell, and the object that decides the action in it."""
+
+    effect: str = column("harmed or helped", "effect")
+    input: str = column("The input", "input")
+    value: float = column("Its decision value", "value", number)
+    does: tuple[str, str] = column("Action under the cheap and the full mode", "action", " -> ".join)
+    change: str = column(
+        "Decisive change: added (a detection of the full mode alone without a reference object), recovered (an object "
+        "that the cheap mode misses), removed, lost (the same of the cheap mode alone), moved (both modes report it), "
+        "none (no object decides)",
+        "decisive change",
+    )
+    drawn: bool = column("Whether the figure shows it", "in figure", yes_no)
+    box_px: tuple[float, ...] | None = column("Image box of the decisive detection: left, top, right, bottom")
+    reference_px: tuple[float, ...] | None = column("Image box of the reference object that it is matched to")
+    cheap_px: tuple[tuple[float, ...], ...] = column("Image boxes of the cheap mode")
+    full_px: tuple[tuple[float, ...], ...] = column("Image boxes of the full mode")
+    corridor_px: tuple[tuple[float, float], ...] = column("Outline of the corridor on the road, in the image")
+    picture: str | None = column("File of the picture", "picture", or_dash)
+
+
+def rows(
+    cells: Mapping[str, BuiltCell],
+    located: Mapping[str, CellSpec],
+    *,
+    units: Units = "all",
+    frames: Annotated[int, Option("Frames of each sign to look at, at most one per unit.", limits=(1, 1000))] = 6,
+    most: Annotated[int, Option("Largest number of frames of each sign in the figure.", limits=(1, 1000))] = 6,
+    harmed_by: Annotated[
+        list[str] | None, Option("Changes of harmed frames in the figure. Repeatable.", ("--harmed-by",))
+    ] = None,
+    helped_by: Annotated[
+        list[str] | None, Option("Changes of helped frames in the figure. Repeatable.", ("--helped-by",))
+    ] = None,
+    watch: Watch = unwatched,
+) -> list[GalleryRow]:
+    """The frames with the largest harm, then those with the largest benefit, largest first."""
+    shown = {"harmed": harmed_by or SHOWN_CHANGES, "helped": helped_by or SHOWN_CHANGES}
+    for word in (*shown["harmed"], *shown["helped"]):
+        checks.word(word, CHANGES, "A decisive change")
+    records = []
+    for name, cell in cells.items():
+        table = loss_table(cell, units)
+        values, unit = table.decision_values, table.unit_ids[table.unit]
+        for effect, way in (("harmed", -1.0), ("helped", 1.0)):
+            order = [i for i in np.argsort(-way * values, kind="stable") if way * values[i] > table.tolerance]
+            first = {str(unit[i]): int(i) for i in reversed(order)}
+            chosen = sorted(first.items(), key=lambda item, rank=order: rank.index(item[1]))[:frames]
+            drawn = 0
+            for where, i in watch(chosen, f"{effect} frames of {name}"):
+                row = _row(name, located[name], where, str(table.input[i]), float(values[i]), effect, shown[effect])
+                records.append(replace(row, drawn=row.drawn and drawn < most))
+                drawn += row.drawn
+    return records
+
+
+def _row(
+    name: str, spec: CellSpec, unit: str, input_id: str, value: float, effect: str, shown: Sequence[str]
+) -> GalleryRow:
+    (plan,) = unit_plans([spec], unit)
+    seen, scene, system = plan.data, plan.data.scene, spec.acting
+    t = scene.inputs.tolist().index(input_id)
+    ends = spec.order[0], spec.order[-1]
+    cheap, full = (seen.used[mode] for mode in ends)
+    marks = reports_of_one(cheap, full, seen), reports_of_one(full, cheap, seen)
+    now, previous = scene.part(slice(t, t + 1)), plan.plans.before[t : t + 1]
+    change, box, reference = "none", None, None
+    # The object that decides the full mode's action; if none does, the one that decides the cheap mode's.
+    for mode, words in ((1, ("added", "recovered")), (0, ("removed", "lost"))):
+        objects, used = plan.objects[ends[mode]], seen.used[ends[mode]]
+        decides = system.decisive(objects.at(t), now, previous=previous)
+        if decides is None:
+            continue
+        keep = persistent(used) if spec.persistence else None
+        behind = PLACINGS[spec.geometry].behind(used, scene, seen.truth, keep=keep)[objects.frame == t][decides]
+        invented, alone = marks[mode]
+        change = "moved" if behind < 0 else words[0] if invented[behind] else words[1] if alone[behind] else "moved"
+        if behind >= 0:
+            box = _box(used.box_px[behind])
+            partner = seen.matching(ends[mode]).partner[behind]
+            reference = None if partner < 0 else _box(seen.truth.box_px[partner])
+        break
+    path = scene.image_paths[t] if scene.image_paths else None
+    boxes = [tuple(_box(px) for px in seen.used[mode].box_px[seen.used[mode].frame == t]) for mode in ends]
+    does = tuple(system.words(plan.plans.plans[mode][t]) for mode in ends)
+    band = _corridor_px(system.corridor_m, scene.camera)
+    drawn = change in shown
+    picture = None if path is None else str(path)
+    return GalleryRow(name, effect, input_id, value, does, change, drawn, box, reference, *boxes, band, picture)
+
+
+def _box(box_px: np.ndarray) -> tuple[float, ...]:
+    return tuple(float(x) for x in box_px)
+
+
+def _corridor_px(corridor_m: Mapping[str, float] | None, camera: Camera) -> tuple[tuple[float, float], ...]:
+    """The outline of the corridor on the road from 6 to 60 m, in the image."""
+    if corridor_m is None:
+        return ()
+    half, far = corridor_m["half_width"], min(60.0, corridor_m["far"])
+    corners = [(6.0, half), (far, half), (far, -half), (6.0, -half)]
+    points = image_points_px(camera, np.array([[x, y, camera.road_z_m] for x, y in corners]))
+    return tuple((float(u), float(v)) for u, v in points) if np.isfinite(points).all() else ()
+
+
+def figure(rows: Sequence[GalleryRow]) -> Any:
+    """Cheap beside full, harmed on the left, helped on the right."""
+    from deepval.report.figures.crops import crops
+
+    return crops([row for row in rows if row.drawn])
+
+
+def table(rows: Sequence[GalleryRow]) -> Table:
+    """The rows as a table."""
+    notes = ("Largest harm and largest benefit, one frame per unit at most.",)
+    order = ("cell", "effect", "input", "value", "does", "change", "drawn")
+    return declared_table(GalleryRow, rows, "Most harmed and most helped frames", notes=notes, order=order)
+
+
+GALLERY = Analysis(
+    "gallery",
+    shows="Show the most harmed and most helped frames",
+    details=(
+        "The most harmed and most helped frames and the object that decides each; --figure draws crops around it, with "
+        "added and recovered objects marked."
+    ),
+    see="analyses.md#gallery",
+    paper="galleries, concept figure",
+    example="cells/braking-monocular --root kitti_tracking --mode a=a.parquet --mode b=b.parquet --figure gallery.png",
+    rows=rows,
+    kind=GalleryRow,
+    table=table,
+    figure=figure,
+    takes=LOCATED,
+    by="cell",
+    needs_data=True,
+)
