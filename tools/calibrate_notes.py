@@ -1,4 +1,4 @@
-"""How near scores come to answers: shipped allocators on units that they were not fitted on, and answers with noise.
+"""How closely scores agree with answers: shipped allocators on units they were not fitted on, and answers with noise.
 
 Run: python tools/calibrate_notes.py --data DATA --work FOLDER. Cells of the tracks kitti-public and synthetic are built
 in the folder. Prints the table of docs/statistics.md, "Notes on likely mistakes".
@@ -25,7 +25,7 @@ from deepval.tables.values import ValueTable
 
 TRACKS = ("kitti-public", "synthetic")
 NOISE = (0.0, 0.01, 0.03, 0.1)
-"""Standard deviation of noise on an answer, as a share of that of the answers other than zero."""
+"""Standard deviation of the noise on an answer, as a share of the standard deviation of the nonzero answers."""
 DRAWS = 20
 """Times that noise is drawn."""
 
@@ -65,14 +65,14 @@ def held_out(cell: BuiltCell) -> Iterator[tuple[str, ValueTable, np.ndarray]]:
     for name in (*SIGNALS, *RECIPES):
         try:
             scored = score_on(cell, name if name in SIGNALS else fit_on(cell, name), units="test").over(cell.table)
-        except InputError:  # a recipe that looks at what this cell does not have
+        except InputError:  # a recipe that needs columns that this cell does not have
             continue
         values = scored.values[scored.covered]
         yield name, cell.table.keep(scored.covered), values if values.ndim == 1 else values[:, -1]
 
 
 def subject(table: ValueTable, score: np.ndarray) -> Subject:
-    """What is checked of a score."""
+    """The subject of the check for a score."""
     following = notes.next_rows(table.unit, table.order)
     ranked = Ranked("score", "deployable", score, None, None, 0.0)
     return Subject(table.modes, None, table.losses[:, 0], table.losses[:, -1], following, [ranked])
@@ -89,7 +89,7 @@ def agreement(answer: Answer, score: np.ndarray) -> float:
 
 
 def noted_shares(table: ValueTable) -> Iterator[tuple[str, float, float]]:
-    """Per answer and noise, how often an answer with noise is noted."""
+    """Per answer and noise level, the share of noisy answers that get a note."""
     rng = np.random.default_rng(0)
     value, following = table.decision_values, notes.next_rows(table.unit, table.order)
     later = np.where(following >= 0, value[following], 0.0)

@@ -2,7 +2,7 @@
 
 Run: python tools/check_planners.py REFERENCE SCENES [--json] [--every N]. REFERENCE is a folder of recorded inputs and
 outputs (planners, planner_summary, pdm_proposals, idm_leads, keyframes and objects as Parquet, routes.json,
-pdm_arrays.npz), SCENES one with the ScenarioNet records of its scenes. Exit code 1 where they do not agree.
+pdm_arrays.npz), SCENES a folder with the ScenarioNet records of its scenes. Exit code 1 if they do not agree.
 """
 
 import argparse
@@ -44,7 +44,7 @@ class Rows(NamedTuple):
 
 
 def read_rows(path: Path, *, planner: str | None = None, order: str | None = None) -> Rows:
-    """A table of the reference, of one planner, rows of a run in order."""
+    """A table of the reference, optionally of one planner and with the rows of each run sorted."""
     table = pq.read_table(path)
     column = {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names}
     branch = column.get("branch", np.full(len(table), ""))
@@ -75,7 +75,7 @@ def lane_maps(folder: Path, scenes: list[str]) -> Iterator[tuple[str, LaneMap]]:
 
 
 def agents_of(objects: Rows, scene: str, keyframe: int, branch: str) -> Agents:
-    """What a branch observes, in input order; branch synth is one box more than gt."""
+    """The agents that a branch observes, in input order; branch synth has one box more than gt."""
     parts = ("gt", "synth") if branch == "synth" else (branch,)
     rows = np.concatenate([objects.rows.get((scene, keyframe, part), np.zeros(0, dtype=int)) for part in parts])
     column = {name: values[rows] for name, values in objects.column.items()}
@@ -89,7 +89,7 @@ def agents_of(objects: Rows, scene: str, keyframe: int, branch: str) -> Agents:
 
 
 def states(reference: Path, scenes: Path, *, every: int = 1) -> Iterator[State]:
-    """All states of a reference, or of each scene every so many."""
+    """All states of a reference, or every N-th state of each scene."""
     routes = json.loads((reference / "routes.json").read_text(encoding="utf-8"))
     ego, objects = read_rows(reference / "keyframes.parquet"), read_rows(reference / "objects.parquet", order="n")
     summary = read_rows(reference / "planner_summary.parquet", planner="pdm")
@@ -157,7 +157,7 @@ def apart(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def compared(reference: Path, scenes: Path, *, every: int = 1) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """Run by run what differs, by planner and branch."""
+    """The differences of each run, by planner and branch."""
     published = Reference(reference)
     idm, pdm = Idm(), PdmClosed()
     found: dict[str, dict[str, list[dict[str, Any]]]] = {"idm": defaultdict(list), "pdm": defaultdict(list)}
@@ -174,7 +174,7 @@ def compared(reference: Path, scenes: Path, *, every: int = 1) -> dict[str, dict
 
 
 def summed_up(found: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """The table: how many runs of each planner and branch agree, and by how much the others do not."""
+    """The table: how many runs of each planner and branch agree, and by how much the others differ."""
     return {
         "idm": {branch: idm_row(runs) for branch, runs in sorted(found["idm"].items())},
         "pdm": {branch: pdm_row(runs) for branch, runs in sorted(found["pdm"].items())},
@@ -221,7 +221,7 @@ def pdm_row(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def differences(name: str, runs: list[dict[str, Any]]) -> dict[str, float | None]:
-    """Largest and median difference; None where nothing was compared."""
+    """Largest and median difference; None if nothing was compared."""
     values = [run[name] for run in runs]
     return {
         f"{name}_largest": max(values) if values else None,
@@ -253,12 +253,12 @@ def cell(value: Any) -> str:
 
 
 def main() -> None:
-    """Compare, print, and say by the exit code whether all agrees."""
+    """Compare and print; the exit code is 0 if everything agrees."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reference", type=Path)
     parser.add_argument("scenes", type=Path)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--every", type=int, default=1, help="of each scene only every so many states")
+    parser.add_argument("--every", type=int, default=1, help="use only every N-th state of each scene")
     given = parser.parse_args()
     table = summed_up(compared(given.reference, given.scenes, every=given.every))
     print(json.dumps(table, indent=2) if given.json else "\n".join(lines(table)))

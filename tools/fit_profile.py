@@ -1,8 +1,8 @@
-"""Shared data -> the detection profile that ships with deepval, and how well it tells what was measured.
+"""Shared data -> the detection profile that ships with deepval, and how well it predicts what was measured.
 
 Run: python tools/fit_profile.py ../shared/data
-With --more, the shipped profile stays as it is: a refit on the 439 frames of kitti_more is judged beside it on the same
-frames, and the outcomes are counted.
+With --more, the shipped profile stays as it is: a refit on the 439 frames of kitti_more is judged beside it, half of the
+sequences at a time, and the outcomes are counted.
 """
 
 import sys
@@ -79,7 +79,7 @@ def unlabelled(root: Path, size: int) -> list[Detections]:
 
 
 def agreement_lines(root: Path) -> list[str]:
-    """How modes agree on drives without labels, and how they do in simulation on other labelled sequences."""
+    """How well modes agree on drives without labels, and in simulation on other labelled sequences."""
     profile, data = read_profile(TARGET), read_dataset("kitti", root / "kitti_tracking", units=OTHERS)
     drawn = [
         draw(profile, scene, truth=truth, rng=np.random.default_rng(place))
@@ -134,7 +134,7 @@ def more_lines(root: Path) -> list[str]:
 
 
 def main() -> None:
-    """Fit, write, read back and judge."""
+    """Fit the profile, write it, read it back and judge it."""
     if "--more" in sys.argv[2:]:
         print("\n".join(more_lines(Path(sys.argv[1]))))
         return

@@ -1,8 +1,8 @@
-"""How often the rule for copies takes allocators that were fitted apart for copies, and how many disguises it sees.
+"""How often the rule for copies mistakes independently fitted allocators for copies, and how many disguises it detects.
 
 Every shipped allocator is fitted to four targets on all but one of four folds of the training and validation units, and
-on all of them, with a seed per fold; the small networks with three more seeds. Each pair of those and of the untrained
-signals is honest. Recipes that are the same fit once the target is given are fitted once: gate-multi-fidelity is
+on all of them, with a seed per fold; the small networks with three more seeds. Each pair of these and of the untrained
+signals is honest. Recipes that give the same fit for the same target are fitted once: gate-multi-fidelity is
 gate-gbm on cells of two modes, and the -binary routers are the -value ones.
 
 Run: python tools/honest_pairs.py CELL... (folders made by `deepval build`)
@@ -43,7 +43,7 @@ DISGUISES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
 
 
 def honest_scores(cell: BuiltCell) -> dict[str, np.ndarray]:
-    """Scores of the cell's test inputs by everything that was fitted apart, and by the signals."""
+    """Scores of the cell's test inputs by all independently fitted allocators, and by the signals."""
     units = list(cell.split.fit)
     folds = [[unit for i, unit in enumerate(units) if i % FOLDS != fold] for fold in range(FOLDS)]
     jobs = [(n, t, k) for n in RECIPES if n not in NOT_FITTED for t in TARGETS for k in range(FOLDS + 1)]
@@ -61,14 +61,14 @@ def honest_scores(cell: BuiltCell) -> dict[str, np.ndarray]:
 
 
 def alike(scores: Scores) -> np.ndarray:
-    """Which pairs the rule takes for copies."""
+    """Which pairs the rule flags as copies."""
     rows = integrity.Rankings.of([*scores.values()])
     values = np.array([integrity.standardised(row) for row in scores.values()], dtype=np.float32)
     return integrity.alike_pairs(rows, rows, values, values)
 
 
 def alike_in_history(scores: Scores) -> np.ndarray:
-    """The same by the sketches that a history holds; which inputs those are of does not matter here."""
+    """Which pairs the rule flags by the sketches in a history; which inputs they sample does not matter here."""
     number = len(next(iter(scores.values())))
     sample = np.argsort([sha256(str(i).encode()) for i in range(number)])[:LONGEST_SKETCH]
     rows = integrity.Rankings.of([np.frombuffer(integrity.sketch(s[sample]), np.uint8) for s in scores.values()])
@@ -76,7 +76,7 @@ def alike_in_history(scores: Scores) -> np.ndarray:
 
 
 def report(cell: str, scores: Scores) -> tuple[int, int]:
-    """Print the figures of a cell; the number of honest pairs, and of those taken for copies."""
+    """Print the figures of a cell; returns the number of honest pairs, and how many of them are flagged."""
     upper = np.triu_indices(len(scores), 1)
     flagged, before = alike(scores)[upper], alike_in_history(scores)[upper]
     print(f"{cell}: {flagged.size:,} honest pairs, {flagged.sum()} flagged; by sketches {before.sum()}")

@@ -1,7 +1,7 @@
 """Locked dependencies -> name, version and licence of each, from the metadata of what is installed.
 
-Run: python tools/licences.py [requirements/core.lock ...]. Exits with 1 where one of another version is installed or a
-licence is unknown; what is locked for other systems only is listed as not installed.
+Run: python tools/licences.py [requirements/core.lock ...]. Exits with 1 if a dependency is installed in another version
+or a licence is unknown. Dependencies that are locked only for other systems are listed as not installed.
 """
 
 import re
@@ -33,7 +33,7 @@ def locked(text: str) -> list[tuple[str, str, str]]:
 
 
 def licence_of(name: str) -> tuple[str, str | None]:
-    """Installed version and licence: the expression, else the classifiers, else the first line of the text."""
+    """Installed version and licence: the expression or, if missing, the classifiers, or the first line of the text."""
     details = metadata(name)
     expression = details.get("License-Expression")
     classes = [c.split(" :: ")[-1] for c in details.get_all("Classifier") or [] if c.startswith("License ::")]

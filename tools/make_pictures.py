@@ -2,7 +2,7 @@
 
     make demo && python tools/make_pictures.py demo/report.html docs/pictures
 
-Needs chromium. The page is photographed as it is; for the frame all other sections are hidden.
+Needs chromium. The first picture shows the page as it is; for the second, all sections but the frame are hidden.
 """
 
 import argparse

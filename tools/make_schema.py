@@ -38,7 +38,7 @@ def schema() -> dict[str, Any]:
 
 
 def _records(form: Any) -> set[type]:
-    """Every record that an annotation, or a field of such a record, speaks of."""
+    """Every record that an annotation names, directly or through the fields of such a record."""
     if not (isinstance(form, type) and dataclasses.is_dataclass(form)):
         return {record for part in get_args(form) for record in _records(part)}
     inside = {record for part in _forms(form).values() for record in _records(part)}
@@ -93,7 +93,7 @@ def _form(annotation: Any) -> dict[str, Any]:
 
 
 def _descriptions(record: type) -> dict[str, str]:
-    """What the class docstring says of each attribute."""
+    """The description of each attribute in the class docstring."""
     text = cleandoc(record.__doc__ or "").partition("Attributes:")[2]
     found = re.findall(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", text, flags=re.MULTILINE)
     return {name: " ".join(words.split()) for name, words in found}

@@ -23,9 +23,9 @@ PARTICIPLES = (
     *("seeing", "telling", "saying", "showing", "resting", "sighting", "sifting", "making", "doctoring", "keeping"),
     *("gathering", "judged", "shown", "found", "told", "kept", "kept_parts", "held", "known"),
 )
-"""Names that say how a thing came about; a module's name says what it is."""
+"""Names that describe how a thing came about; the name of a module must describe what it is."""
 SHORT, LONG = 40, 500
-"""Code lines below which a module needs a reason to stand alone, and lines above which it is too long."""
+"""Code lines below which a module needs a reason to be separate, and lines above which it is too long."""
 EXAMPLES = {
     "system": "systems.lateral",
     "allocator": "allocators.pixel",
@@ -128,7 +128,7 @@ def longest_chain(graph: dict[str, set[str]]) -> list[str]:
 
 
 def word_uses(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
-    """Functions with a value, an argument or a name of their own that is one of WORDS, by word."""
+    """Functions whose name, argument or local value is one of WORDS, by word."""
     uses: dict[str, list[str]] = {word: [] for word in WORDS}
     for name, tree in trees.items():
         for node in ast.walk(tree):
@@ -237,7 +237,7 @@ def called(work: Callable[[], Any]) -> tuple[int, int]:
     def watch(frame: Any, event: str, argument: Any) -> None:
         code = frame.f_code
         own = "/deepval/" in code.co_filename and not code.co_name.startswith("<")
-        if event == "call" and own and code.co_flags & inspect.CO_OPTIMIZED:  # a class body is no function
+        if event == "call" and own and code.co_flags & inspect.CO_OPTIMIZED:  # a class body is not a function
             functions.add((code.co_filename, code.co_qualname))
 
     sys.setprofile(watch)
@@ -251,7 +251,7 @@ def called(work: Callable[[], Any]) -> tuple[int, int]:
 
 
 def walks(data: Path) -> dict[str, tuple[int, int]]:
-    """Functions and modules on the way from files to what a reader sees."""
+    """Numbers of functions and modules that are called from input files to the printed result."""
     import contextlib
     import io
     import os
@@ -271,7 +271,7 @@ def walks(data: Path) -> dict[str, tuple[int, int]]:
         return run
 
     warnings.simplefilter("ignore")
-    for name in (name for name in modules() if not name.endswith("__main__")):  # imports are no part of a walk
+    for name in (name for name in modules() if not name.endswith("__main__")):  # imports do not count
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     kitti, logs = data / "kitti_tracking", data / "scenarionet_nuscenes_mini"

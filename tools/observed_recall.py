@@ -23,16 +23,16 @@ BANDS_M: tuple[tuple[float, float], ...] = ((0.0, 10.0), (10.0, 20.0), (20.0, 30
 
 @dataclass(frozen=True)
 class KeptTracks:
-    """What one mode keeps of the tracks that it must detect to observe.
+    """How many of the tracks that one mode must detect to observe it does detect.
 
     Attributes:
         mode: Its name.
         states: States on which it was run.
         tracks: Tracks there that are observed only where it detects them.
-        kept: Those that it detects.
-        false_positives: Detections that are no track.
-        band_tracks: Of the tracks, those in each band of range (distance of the centre from the ego origin).
-        band_kept: Of those kept, the same.
+        kept: Number of these tracks that it detects.
+        false_positives: Detections that belong to no track.
+        band_tracks: Number of tracks in each band of range (distance of the centre from the ego origin).
+        band_kept: Number of detected tracks in each band.
     """
 
     mode: str
@@ -50,7 +50,7 @@ class KeptTracks:
 
     @property
     def band_recall(self) -> tuple[float, ...]:
-        """The same by band."""
+        """The recall in each band."""
         counts = zip(self.band_kept, self.band_tracks, strict=True)
         return tuple(kept / tracks if tracks else float("nan") for kept, tracks in counts)
 

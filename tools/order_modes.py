@@ -1,4 +1,4 @@
-"""A specification with modes -> how well each finds objects on the training units, and which pairs make sense.
+"""A specification with modes -> how well each mode finds objects on the training units, and which pairs make sense.
 
     python tools/order_modes.py docs/replication/kitti-cars.toml --data ../shared/data
 
@@ -24,12 +24,12 @@ from deepval.report.forms import table_markdown
 from deepval.report.text_tables import Table, lines_of, number
 
 LEAST_RECALL = 0.02
-"""Below this a difference in recall makes neither the better mode."""
+"""Least difference in recall at which one mode counts as better."""
 
 
 @dataclass(frozen=True)
 class Quality:
-    """What a mode finds on the training units: right and wrong detections, missed objects of its classes."""
+    """Counts of a mode on the training units: right and wrong detections, missed objects of its classes."""
 
     mode: str
     right: int

@@ -1,4 +1,4 @@
-"""Judge the published per-image gains of a study on detector routing (ViGeng/bgt-ada), beside what it reports.
+"""Judge the published per-image gains of a study on detector routing (ViGeng/bgt-ada), beside the study's own figures.
 
 python tools/published_log.py ../shared/data/bgt_ada/target_distributions.csv
 """
@@ -19,12 +19,14 @@ CONSTANT = {31: 0.0323, 155: 0.0968, 310: 0.1129, 621: 0.1916}
 
 
 def judged(path: Path) -> tuple[deepval.ValueTable, deepval.Result]:
-    """Every image by itself: what the strong detector gains in average precision; the study's two targets as scores."""
+    """The strong detector's gain in average precision per image, and the study's two targets judged as scores."""
     found = columns.read(path)
     gain, moric, helped = (found.numbers(name) for name in ("delta_ap", "moric_plus", "offload_bin"))
     names = [f"image-{i:04d}" for i in range(len(gain))]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", deepval.InputWarning)  # every image is a unit of its own; rewards, no shares
+        warnings.simplefilter(
+            "ignore", deepval.InputWarning
+        )  # every image is a separate unit; values are rewards, not shares
         table = deepval.ValueTable.from_columns(
             unit=names, input=names, rewards={"weak": np.zeros(len(gain)), "strong": gain}
         )
@@ -32,7 +34,7 @@ def judged(path: Path) -> tuple[deepval.ValueTable, deepval.Result]:
 
 
 def figures(path: Path) -> dict[str, Any]:
-    """What docs/results.md prints of it."""
+    """The figures that docs/results.md prints."""
     table, result = judged(path)
     number = len(table)
     rows = {

@@ -80,7 +80,7 @@ for words, printed in json.load(sys.stdin):
 
 
 def golden(name: str, shared: Path, work: Path) -> dict[str, Any]:
-    """What one golden holds: versions, and for every folder its cell's id and the digests of its files."""
+    """The content of one golden: versions, and for every folder its cell's id and the digests of its files."""
     if name == "synthetic":
         (work / "judged").mkdir()
         fitted = f"fit {JUDGED} --allocator gate-ridge --out judged/gate-ridge.json"
@@ -105,7 +105,7 @@ def golden(name: str, shared: Path, work: Path) -> dict[str, Any]:
 
 
 def differences(kept: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
-    """A line for every file that is not as it was kept, by its bytes or, under other versions, by its parts."""
+    """A line for every file that differs from the golden, by its bytes or, under other versions, by its parts."""
     exact = kept["made_with"] == made["made_with"]
     lines = []
     for folder in sorted({*kept["folders"], *made["folders"]}):
@@ -126,7 +126,7 @@ def differences(kept: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
 
 
 def _run(work: Path, commands: Mapping[str, str | None]) -> None:
-    """Run commands of `deepval` in a folder; what they print goes to a file of it where one is named.
+    """Run commands of `deepval` in a folder; if a command has a file name, its output goes to that file.
 
     They share a process, since starting one takes longer than most of them.
     """
@@ -177,7 +177,7 @@ def _columns(path: Path) -> dict[str, Any]:
 
 
 def _column_digest(column: Any) -> str:
-    """Digest of type, values and gaps; of numbers as they lie in memory."""
+    """Digest of type, values and gaps; numbers enter as they are stored in memory."""
     values = column.to_numpy()
     raw = json.dumps(values.tolist()).encode() if values.dtype.kind == "O" else np.ascontiguousarray(values).tobytes()
     return _digest(str(column.type).encode() + raw + column.is_valid().to_numpy().tobytes())[:16]
@@ -188,7 +188,7 @@ def _digest(content: bytes) -> str:
 
 
 def main() -> None:
-    """Make the goldens new and print what differs from those before."""
+    """Renew the goldens and print the differences from the earlier ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--shared", type=Path, default=os.environ.get("DEEPVAL_SHARED", ROOT.parent / "shared"))

@@ -70,7 +70,7 @@ def transfer_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def filled(page: str, tables: Mapping[str, Table]) -> str:
-    """The page with every table between `<!-- table NAME -->` and `<!-- end -->` made new."""
+    """The page with every table between `<!-- table NAME -->` and `<!-- end -->` replaced."""
     for name, table in tables.items():
         begin = f"<!-- table {name} -->\n"
         if begin in page:

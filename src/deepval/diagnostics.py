@@ -26,7 +26,7 @@ class Evidence:
 
     Attributes:
         table: The losses.
-        columns: Columns by name, one number per input of the table; empty where there are only losses.
+        columns: Columns by name, one number per input of the table; empty if there are only losses.
     """
 
     table: ValueTable
@@ -81,7 +81,7 @@ class Diagnostic(ABC):
 
 @dataclass(frozen=True)
 class ReferenceCriticality(Diagnostic):
-    """Deceleration that the reference objects require: the criticality of the cheap mode, were it free of errors."""
+    """Deceleration that the reference objects require: the criticality that an error-free cheap mode would have."""
 
     def scores(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
         """Required deceleration in m/s2 of the reference objects."""

@@ -95,7 +95,7 @@ class Checkup:
         self.problems.append(Problem(name, sentence, run))
 
     def whole(self, path: Path, digest: object, run: str) -> bool:
-        """Whether a file matches its hash; adds a problem where it does not."""
+        """Whether a file matches its hash; adds a problem if it does not."""
         try:
             if file_digest(path) == digest:
                 self.files += 1
@@ -107,7 +107,7 @@ class Checkup:
 
 
 def doctor(folder: Path | str) -> Checkup:
-    """Check all of deepval's files below a folder; raises InputError where there are none."""
+    """Check all of deepval's files below a folder; raises InputError if there are none."""
     home = Path(folder)
     if not reading.is_folder(home):
         raise InputError(f"{folder}: must be a folder; there is no such folder.")
@@ -176,7 +176,7 @@ def _is_regular_file(path: Path) -> bool:
 
 
 def _check_file(checkup: Checkup, path: Path, kind: str, check: Callable[[Path], Any], run: str) -> None:
-    """Count a file, and add a problem where `check` raises on it."""
+    """Count a file, and add a problem if `check` raises an error."""
     try:
         check(path)
         checkup.count(kind, 1)

@@ -40,7 +40,7 @@ class Arbiter:
     gains: Mapping[float, Mapping[str, float]]
 
     def choice_at(self, alpha: float) -> str:
-        """Name of the estimator to follow at share `alpha`, which must be one it was fitted for."""
+        """Name of the estimator to follow at share `alpha`, which must be one of the fitted shares."""
         if alpha not in self.choice:
             raise InputError(f"The arbiter was fitted for shares {', '.join(map(str, self.choice))}; found {alpha}.")
         return self.choice[alpha]
@@ -52,7 +52,7 @@ def arbiter(
     *,
     alphas: Sequence[float] = LEVELS,
 ) -> Arbiter:
-    """At each share the estimator with the largest expected gain on the validation inputs; the first listed wins ties.
+    """For each share, the estimator with the largest expected gain on the validation inputs; the first wins ties.
 
     Args:
         scores: Scores of each estimator on the validation inputs, by its name.
@@ -69,7 +69,7 @@ def arbiter(
         slots = int(quota(len(values), alpha))
         gains[alpha] = {name: float(inclusion(column, slots) @ values) for name, column in scores.items()}
         best = max(gains[alpha].values())
-        # With a tolerance, as sums in another order differ by rounding and must not change the choice.
+        # The tolerance keeps rounding differences between sums in another order from changing the choice.
         choice[alpha] = next(name for name, gain in gains[alpha].items() if gain >= best - TIE * abs(best))
     return Arbiter(choice, gains)
 
@@ -101,7 +101,7 @@ class FittedTransform:
     reference: Float[np.ndarray, "fit"]
 
     def apply(self, values: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
-        """The labels of values, from the fit units or not."""
+        """The labels of any values, whether or not they are from the fit units."""
         return self.transform.labels(values, self.reference)
 
 
@@ -129,7 +129,7 @@ class Binary(Transform):
 
 @dataclass(frozen=True)
 class Rank(Transform):
-    """Mean rank among the fit values, ties sharing theirs, as a share of them."""
+    """Rank among the fit values, as a share of their number; equal values share their mean rank."""
 
     def labels(
         self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
@@ -146,15 +146,15 @@ class Cdf(Transform):
     def labels(
         self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
     ) -> Float[np.ndarray, "input"]:
-        """Share of the fit values that are not above."""
+        """Share of the fit values that are not above each value."""
         return np.searchsorted(reference, values, side="right") / len(reference)
 
 
 @dataclass(frozen=True)
 class SignedCdf(Transform):
-    """Distribution functions of benefit and harm apart, 0 staying 0: docs/definitions.md, Targets.
+    """Separate distribution functions for benefit and harm; 0 stays 0: docs/definitions.md, Targets.
 
-    A value whose sign no fit value has is NaN: there is nothing to compare it with.
+    The label is NaN if no fit value has the sign of the value: there is nothing to compare it with.
     """
 
     def labels(
@@ -203,16 +203,16 @@ class Gain(Objective):
 
 
 class RoutingObjective(Objective):
-    """An objective whose values each rest on many frames: the build of a cell computes it from the units of a role."""
+    """An objective whose value for an input depends on many frames; the build computes it from the units of a role."""
 
     column: ClassVar[str]
 
     @abstractmethod
     def frame_values(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
-        """The objective of each frame, from both modes' detections of all frames, right or wrong."""
+        """The objective of each frame, from both modes' detections in all frames, each marked right or wrong."""
 
     def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
-        """The column of the cell's evidence."""
+        """The values in the cell's evidence."""
         return evidence.column(self.column).copy()
 
 
@@ -234,7 +234,7 @@ class OricReward(RoutingObjective):
 
 @dataclass(frozen=True)
 class OricReleased(RoutingObjective):
-    """ORIC's reward as its released code has it: interpolated AP, among weak frames drawn anew for each frame."""
+    """ORIC's reward as in its released code: interpolated AP, among weak frames drawn separately for each frame."""
 
     column: ClassVar[str] = "oric_released"
     threshold: float = 0.10
@@ -285,7 +285,7 @@ class Labels:
     Attributes:
         target: The target of the labels.
         objective: The objective's own values, per input of the table.
-        fitted: The transform as fitted on them.
+        fitted: The transform fitted on these values.
         values: The labels to train on, per input of the table.
     """
 

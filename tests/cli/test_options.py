@@ -160,7 +160,7 @@ SET = [
     ),
     (
         ("--set", "corridor_m=1", "--set", "corridor_half_width_m=2"),
-        "corridor_half_width_m is corridor_m, which is giv",
+        "corridor_half_width_m is corridor_m, which is also giv",
     ),
     (
         ("--system", "receding-horizon", "--set", "offsets=4.5"),

@@ -1,5 +1,6 @@
 """nuScenes tables -> scenes and truths: formulas on made tables, faults of tables, and the shared mini set."""
 
+import csv
 import json
 import warnings
 from pathlib import Path
@@ -13,12 +14,13 @@ from commands import run
 from deepval.cells.build import built
 from deepval.cells.folder import read_cell
 from deepval.cells.sources import ModeFile, from_files
-from deepval.cells.spec import specs
-from deepval.datasets.nuscenes import NuScenes, expansion_lane_map, read_expansion
+from deepval.cells.spec import specs, split
+from deepval.datasets.nuscenes import NuScenes, expansion_lane_map, frames_with_future, read_expansion
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import image_points_px
 from deepval.perception.placing import oracle_cuboids
 from deepval.perception.reported.detections import DONE, Detections
+from deepval.protocol.tracks import read_track
 from shared import shared_data
 
 HALF_TURN = [np.cos(0.25), 0.0, 0.0, np.sin(0.25)]
@@ -103,14 +105,46 @@ def test_image_boxes_are_the_projected_corners(made):
     assert truth.box_px[0] == pytest.approx([*pixels.min(axis=0), *pixels.max(axis=0)])
 
 
-def test_the_logged_future_is_eight_keyframes_by_index(made):
+def test_the_logged_future_is_linear_between_keyframes(made):
     _, truth = made.read_unit("scene-1")
     future = truth.future
-    assert future.valid.sum(axis=1).tolist() == [8, 8, 7, 6, 5, 4, 3, 2, 1, 0]
-    assert future.pose[0, :, 0] == pytest.approx(2.5 * np.arange(1, 9))
-    assert future.pose[0, :, 1:] == pytest.approx(np.zeros((8, 2)), abs=1e-9)
-    assert future.objects[3].frame.tolist() == [0, 2, 3, 4, 5]  # the annotation without a point is no object
-    assert future.objects[3].near_m == pytest.approx(np.full(5, 28.0))
+    assert future.times_s.tolist() == [0.25 * k for k in range(1, 17)]
+    assert future.valid.sum(axis=1).tolist() == [16, 16, 14, 12, 10, 8, 6, 4, 2, 0]
+    assert future.pose[0, :, 0] == pytest.approx(1.25 * np.arange(1, 17))
+    assert future.pose[0, :, 1:] == pytest.approx(np.zeros((16, 2)), abs=1e-9)
+    assert future.objects[7].frame.tolist() == [0, 2, 3, 4, 5]  # the annotation without a point is no object
+    assert future.objects[7].near_m == pytest.approx(np.full(5, 28.0))
+    assert future.objects[8].frame.tolist() == [2, 3, 4]  # between keyframes, both have it
+    assert future.objects[8].near_m == pytest.approx(np.full(3, 29.25))
+
+
+def test_the_time_stamps_decide_what_the_future_is(tmp_path):
+    # Nine keyframes follow the first one, 3.999999 s to the last but one; the second has less than 4 s left.
+    us = [0, 500_001, 900_000, 1_400_000, 2_000_000, 2_500_000, 3_000_000, 3_500_000, 3_999_999, 4_500_000]
+    samples = tables(tmp_path / "v1.0-mini")["sample"]
+    stamped = [{**row, "timestamp": 7_000_000 + stamp} for row, stamp in zip(samples, us, strict=True)]
+    tables(tmp_path / "v1.0-mini", sample=stamped)
+    future = NuScenes(tmp_path).read_unit("scene-1")[1].future
+    assert future.valid.all(axis=1).tolist() == [True, *[False] * 9]
+    driven_m = np.interp(0.25 * np.arange(1, 17), np.array(us) / 1e6, 2.5 * np.arange(10))
+    assert future.pose[0, :, 0] == pytest.approx(driven_m)
+    assert future.objects[15].near_m[0] == pytest.approx(18 + driven_m[-1])
+
+
+def test_headings_turn_the_short_way_between_keyframes(tmp_path):
+    """The ego and the car turn from 175 to -175 degrees within one keyframe, quaternions of opposite signs."""
+    here = tables(tmp_path / "v1.0-mini", frames=2)
+    turned = [[np.cos(a), 0.0, 0.0, np.sin(a)] for a in np.radians([87.5, -87.5])]
+    for table in ("ego_pose", "sample_annotation"):
+        for row in here[table]:
+            row["rotation"] = turned[int(row["token"][-1])]
+    scene, truth = NuScenes(tables(tmp_path / "v1.0-mini", frames=2, **here) and tmp_path).read_unit("scene-1")
+    assert len(scene) == 2
+    assert truth.future.pose[0, 0, 2] == pytest.approx(np.radians(5))
+    edge = np.diff(truth.future.objects[0].corners_m[0], axis=0)
+    assert np.sort(np.linalg.norm(edge, axis=1)) == pytest.approx([2.0, 2.0, 4.0])
+    along = edge[np.linalg.norm(edge, axis=1) > 3][0]
+    assert np.arctan2(along[1], along[0]) % np.pi == pytest.approx(np.radians(5))
 
 
 @pytest.mark.parametrize(
@@ -138,15 +172,53 @@ def test_faults_of_tables_are_one_sentence(tmp_path, changed, sentence):
         NuScenes(tmp_path).read_unit("scene-1")
 
 
-def test_a_folder_without_tables_or_with_several_is_refused(tmp_path):
-    with pytest.raises(InputError, match="must hold one folder of tables"):
+def test_the_folder_of_tables_is_the_only_one_or_the_one_that_has_the_units(tmp_path):
+    with pytest.raises(InputError, match=r"must hold a folder of tables such as v1.0-trainval; .* has none"):
         NuScenes(tmp_path).unit_ids()
-    for name in ("v1.0-mini", "v1.0-trainval"):
-        tables(tmp_path / name)
-    with pytest.raises(InputError, match=r"has v1\.0-mini, v1\.0-trainval"):
-        NuScenes(tmp_path).unit_ids()
-    assert NuScenes(tmp_path, version="v1.0-mini").unit_ids() == ("scene-1",)
+    tables(tmp_path / "v1.0-mini")
+    (tmp_path / "v1.0-trainval01_blobs").mkdir()  # without tables
+    data = NuScenes(tmp_path)
+    assert data.unit_ids() == ("scene-1",)
+    row = {"first_sample_token": "s0", "nbr_samples": 10, "log_token": "lo"}
+    tables(tmp_path / "v1.0-trainval", scene=[{"token": n, "name": f"scene-{n}", **row} for n in "12"])
+    for units in (None, ["scene-1"], ["scene-3"]):
+        with pytest.raises(
+            InputError, match=r"has v1\.0-mini, v1\.0-trainval: give one as --root, such as .*trainval,"
+        ):
+            data.for_units(units).unit_ids()
+    assert data.for_units(["scene-2"]).folder.name == "v1.0-trainval"
+    assert data.for_units(["scene-1", "scene-2"]).select(["scene-1", "scene-2"]) == ("scene-1", "scene-2")
+    assert NuScenes(tmp_path, version="v1.0-mini").for_units(["scene-2"]).unit_ids() == ("scene-1",)
     assert NuScenes(tmp_path / "v1.0-mini").unit_ids() == ("scene-1",)
+
+
+def test_the_name_of_a_list_stands_for_its_scenes(tmp_path):
+    row = {"first_sample_token": "s0", "nbr_samples": 10, "log_token": "lo"}
+    names = sorted(NuScenes(tmp_path).unit_lists["trainval01"])
+    tables(tmp_path / "v1.0-trainval", scene=[{"token": n, "name": n, **row} for n in (*names, "scene-0103")])
+    tables(tmp_path / "v1.0-mini")
+    data = NuScenes(tmp_path).for_units(["trainval01"])
+    assert data.select(["trainval01"]) == tuple(names)
+    assert len(data.select(["trainval01", "scene-0103"])) == 86
+    with pytest.raises(InputError, match=r"scene-0030 and others \(86 in all\); found trainval1\."):
+        data.select(["trainval1"])
+
+
+@pytest.mark.shared
+def test_trainval01_has_the_papers_scenes_keyframes_and_futures():
+    with shared_data("nuscenes", "trainval01_keyframes.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    stamps: dict[str, list[int]] = {}
+    for row in rows:
+        stamps.setdefault(row["scene_name"], []).append(int(row["timestamp"]))
+    assert sorted(stamps) == NuScenes(".").unit_lists["trainval01"]
+    ahead = [frames_with_future((np.array(us) - us[0]) / 1e6).sum() for us in map(sorted, stamps.values())]
+    assert (len(stamps), len(rows), sum(ahead)) == (85, 3376, 2655)
+    roles = split("nuscenes", stamps)
+    assert (len(roles.test), len(roles.validation)) == (24, 13)
+    facts = next(cell.definition["dataset"] for cell in read_track("core").cells if "nuscenes" in cell.name)
+    assert (facts["unit_list"], facts["units"], facts["inputs"]) == ("trainval01", 85, 3376)
+    assert (facts["test_units"], facts["validation_units"]) == (24, 13)
 
 
 def box(token: str, x: float, kind: str) -> dict:
@@ -202,14 +274,14 @@ def test_oracle_geometry_of_cuboids_takes_the_nearest_reference_of_the_super_cla
 
 
 @pytest.mark.shared
-def test_mini_has_404_keyframes_of_which_324_have_a_future():
+def test_mini_has_404_keyframes_of_which_320_have_a_future():
     mini = NuScenes(shared_data("nuscenes"))
     assert len(mini.unit_ids()) == 10
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         units = [mini.read_unit(unit) for unit in mini.unit_ids()]
     assert sum(len(scene) for scene, _ in units) == 404
-    assert sum(int(truth.future.valid.all(axis=1).sum()) for _, truth in units) == 324
+    assert sum(int(truth.future.valid.all(axis=1).sum()) for _, truth in units) == 320
 
 
 @pytest.mark.shared

@@ -5,7 +5,7 @@ import ast
 import measure_house as house
 
 LIMITS = {
-    "modules": 262,
+    "modules": 263,
     "longest import chain": 21,
     "import rings": 0,
     "names of several modules": 0,
@@ -13,7 +13,7 @@ LIMITS = {
     "long modules": 0,
     "participles as module names": 0,
     "found": 4,
-    "told": 4,
+    "told": 0,
     "said": 0,
     "given": 1,
     "made": 2,

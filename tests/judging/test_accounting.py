@@ -106,6 +106,21 @@ def test_both_splits_add_up():
             assert (gap.break_even is None) or gap.break_even == gap.break_even_set[-1][1]
 
 
+def test_a_causal_term_of_rounding_error_is_0() -> None:
+    ranked = 0.1 + 0.2
+    split = split_gap(
+        oracle=0.5,
+        oracle_after_cost=0.5,
+        ranked=0.3,
+        benefit=0.3,
+        harm=0.0,
+        all_benefit=0.5,
+        causal=(ranked, ranked, 0.0),
+    )
+    assert ranked != 0.3
+    assert split.causal == 0.0
+
+
 def test_split_by_hand():
     # V = 5, 3, 2, -1 with 2 slots for the oracle and 1 after the allocator's cost; the score takes the 3.
     split = split_gap(oracle=8.0, oracle_after_cost=5.0, ranked=3.0, benefit=3.0, harm=0.0, all_benefit=10.0)

@@ -57,6 +57,7 @@ class ModeFile:
 def from_files(source: Dataset, files: Sequence[ModeFile], *, units: Sequence[str] | None = None) -> Material:
     """A data set on disk and its modes, cheap first, each from a file of detections or built in."""
     _refuse_repeated([file.name for file in files])
+    source = source.for_units(units)
     chosen = source.select(units) if units is not None else _cached_units(source, files)
     return Material(source, tuple(_from_file(file, source, chosen) for file in files), chosen)
 

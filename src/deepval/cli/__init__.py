@@ -44,7 +44,7 @@ def _run() -> int | str | None:
                     from deepval.cli.commands import run
                 run()
         except SystemExit as end:
-            # The command-line library turns a pipe without a reader into an exit with 1.
+            # The command-line library turns a closed pipe into exit code 1.
             code = NO_READER if isinstance(end.__context__, BrokenPipeError) else end.code
         if not code:  # flushed here, because a failure during the exit of the interpreter can only be printed
             sys.stdout.flush()

@@ -57,7 +57,7 @@ class DataFiles(OptionGroup):
 
     def open(self) -> Dataset:
         """The data set."""
-        return open_dataset(self.kind, self.root)
+        return open_dataset(self.kind, self.root).for_units(self.unit_names)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,8 @@ class MappedFiles(DataFiles):
     def open(self) -> Dataset:
         """The data set, with its lane maps."""
         self.check_maps()
-        return open_dataset(self.kind, self.root, **({} if self.maps is None else {"maps": self.maps}))
+        source = open_dataset(self.kind, self.root, **({} if self.maps is None else {"maps": self.maps}))
+        return source.for_units(self.unit_names)
 
 
 def check_roads(source: Dataset, units: Sequence[str]) -> None:

@@ -219,7 +219,10 @@ def _paths(value: Any) -> Iterator[Path]:
 
 
 def _reads(command: str, read: Path, written: Path) -> bool:
-    """Whether an input path is the output file, or a folder with that file among the inputs."""
+    """Whether writing the output would overwrite an input.
+
+    It would if the input is that file, or a folder whose inputs include it.
+    """
     if not reading.is_file(written):
         return False
     if not reading.is_folder(read):

@@ -80,10 +80,10 @@ def profile(
 
 
 def stages_of(target: str, cell: Path) -> tuple[str, Stages, Items]:
-    """What an allocator's scores are called, its stages from frame to score, and the frames of a cell they run on.
+    """The name of an allocator's scores, its stages from frame to score, and the frames of a cell that they run on.
 
-    The first is all from the cheap mode's boxes on, memory included: for a learned allocator to the row that its
-    models take.
+    The first stage starts at the cheap mode's boxes and includes the memory of earlier frames. For a learned allocator,
+    it ends with the row that its models take.
     """
     allocator, built = allocator_named(target, cell), read_cell(cell)
     frames = _frames(built)
@@ -180,10 +180,10 @@ def fit(
 ) -> None:
     """Fit allocators on a cell, or export one as ONNX.
 
-    Training and validation units are used. Each allocator is written as soon as it is fitted. Folds are fitted by
-    `deepval analyse out-of-fold`. An exported graph goes from `row` (double, [n, columns]; the column names are in its
-    metadata) to `score` (double) and is checked on the cell's frames, which needs the extra `vision`; the pixel
-    router's graph is written as it is served.
+    By default, training and validation units are used (--units). Each allocator is written as soon as it is fitted. For
+    out-of-fold fits, use `deepval analyse out-of-fold`. An exported graph goes from `row` (double, [n, columns]; the
+    column names are in its metadata) to `score` (double) and is checked on the cell's frames, which needs the extra
+    `vision`; the pixel router's graph is written as it is served.
 
     Example: deepval fit cells/braking-monocular --allocator gate-gbm
 

@@ -290,7 +290,7 @@ def unit_list(text: str | None, roles: Sequence[str] = ()) -> list[str] | None:
 
 
 def name_list(text: str | None) -> list[str] | None:
-    """Names from small,large."""
+    """Names from comma-separated text, such as small,large."""
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
@@ -302,7 +302,7 @@ def one_of(text: str, allowed: tuple[str, ...], option: str) -> Any:
 
 
 def format_name(form: str | None, *, json: bool, allowed: tuple[str, ...], usual: str) -> str:
-    """The output format by --format and --json, or the usual one; two different formats are refused."""
+    """The output format that --format or --json asks for, otherwise the usual one; two formats are refused."""
     name = one_of(form or ("json" if json else usual), allowed, "--format")
     if json and name != "json":
         raise InputError(f"--json and --format {name} are two formats: give one of them.")

@@ -10,6 +10,15 @@ from deepval.errors import InputError
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
+MOST_NAMES = 30
+"""Longer lists of units are cut in messages."""
+
+
+def shorten(names: Sequence[str]) -> str:
+    """Names in a row; of a long list the first ones, and how many there are."""
+    some = ", ".join(names[:MOST_NAMES])
+    return some if len(names) <= MOST_NAMES else f"{some} and others ({len(names)} in all)"
+
 
 class Dataset(ABC):
     """A source of units: a frozen dataclass of plain settings, so that it can be sent to another process."""
@@ -49,13 +58,29 @@ class Dataset(ABC):
         """The units that are known to have no lane map before they are read."""
         return ()
 
+    @property
+    def unit_lists(self) -> Mapping[str, Sequence[str]]:
+        """Published lists of units by name; a list's name stands for its units."""
+        return {}
+
+    def for_units(self, units: Sequence[str] | None) -> "Dataset":
+        """The data set that is read if these units are needed: itself, unless its folder holds several."""
+        return self
+
     def select(self, units: Sequence[str] | None) -> tuple[str, ...]:
-        """The named units (all where None) in the data set's order; raises with the names of unknown ones."""
+        """The units of these names or lists (all where None) in the data set's order; raises if one is unknown."""
         all_units = self.unit_ids()
-        unknown = sorted(set(units or ()) - set(all_units))
+        if units is None:
+            return all_units
+        named = self.expand(units)
+        unknown = sorted(named - set(all_units))
         if unknown:
-            raise InputError(f"units must be among {', '.join(all_units)}; found {', '.join(unknown)}.")
-        return all_units if units is None else tuple(unit for unit in all_units if unit in set(units))
+            raise InputError(f"units must be among {shorten(all_units)}; found {shorten(unknown)}.")
+        return tuple(unit for unit in all_units if unit in named)
+
+    def expand(self, units: Sequence[str]) -> set[str]:
+        """The named units, with lists replaced by their units."""
+        return {unit for name in units for unit in self.unit_lists.get(name, (name,))}
 
     def read(self, units: Sequence[str] | None = None) -> "Recording":
         """Units in memory, all where None."""

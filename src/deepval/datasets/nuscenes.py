@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float
+from deepval.arrays import Bool, Float, Int
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.log import route_of
 from deepval.datasets.logs.scenarionet_records import lane_map_of, read_record, records_below
-from deepval.datasets.nuscenes_tables import Annotations, Tables, read_tables
+from deepval.datasets.nuscenes_tables import Annotations, Tables, read_tables, scene_names
 from deepval.errors import InputError, InputWarning, quote
 from deepval.files import reading
-from deepval.files.canonical import read_json
+from deepval.files.canonical import read_json, read_toml
 from deepval.geometry.camera import Camera, cuboid_corners_m, image_boxes_px
 from deepval.geometry.classes import IN_NUSCENES
-from deepval.geometry.vehicle import ZOE, ground_corners_m, ground_poses, headings_rad, transforms
+from deepval.geometry.vehicle import ZOE, ground_corners_m, ground_poses, headings_rad, transforms, wrap_rad
 from deepval.world.lanes import LONGEST_M, Lane, LaneMap, Outline
 from deepval.world.objects import Objects, track_closing_mps
 from deepval.world.scene import Scene
@@ -138,8 +138,10 @@ class _Shapes:
 
 CHANNEL = "CAM_FRONT"
 IMAGE_PX = (1600, 900)
-STEP_S, AHEAD = 0.5, 8
-"""Keyframes are half a second apart; the logged future is the next eight keyframes."""
+AHEAD_S = np.arange(1, 17) * 0.25
+"""Times ahead of the logged future."""
+STAMP_S = 1e-6
+"""Resolution of time stamps."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ class NuScenes(Dataset):
 
     Attributes:
         root: The folder that holds the folder of tables, such as `v1.0-trainval`.
-        version: Name of the folder of tables; None takes the only one.
+        version: Name of the folder of tables; None takes the only one, or the only one that has the units in use.
         maps: Folder of lane maps: the map expansion (such as `singapore-onenorth.json`) or ScenarioNet records of the
             scenes; None takes `maps/expansion` below the root, if there is one. Other scenes have no lane map.
     """
@@ -173,21 +175,42 @@ class NuScenes(Dataset):
         return () if self.maps is None else (f"--maps {self.maps}",)
 
     @property
+    def unit_lists(self) -> Mapping[str, Sequence[str]]:
+        """Scenes of published parts, such as trainval01: those with pictures in the archive v1.0-trainval01_blobs."""
+        return _scene_lists()
+
+    @property
+    def _folders(self) -> list[Path]:
+        """The folders of tables: the root itself, or those below it that have a table of scenes."""
+        root = Path(self.root)
+        if reading.is_file(root / "scene.json"):
+            return [root]
+        folders = sorted(path for path in reading.find(root, self.version or "v1.0-*") if reading.is_folder(path))
+        return [path for path in folders if reading.is_file(path / "scene.json")] or folders
+
+    @property
     def folder(self) -> Path:
         """The folder with the tables."""
-        root = Path(self.root)
-        folders = sorted(path for path in reading.find(root, "v1.0-*") if reading.is_folder(path))
-        if self.version is not None:
-            folders = [path for path in folders if path.name == self.version]
-        if reading.is_file(root / "scene.json"):
-            folders = [root]
-        if len(folders) != 1:
-            names = ", ".join(path.name for path in folders) or "none"
+        folders = self._folders
+        if len(folders) > 1:
             raise InputError(
-                f"a nuScenes folder must hold one folder of tables such as v1.0-trainval; {root} has {names}: "
-                "give that folder itself."
+                f"one folder of tables must be meant; {self.root} has {', '.join(path.name for path in folders)}: give "
+                f"one as --root, such as {folders[-1]}, or --units that only one of them has."
+            )
+        if not folders:
+            raise InputError(
+                f"a nuScenes folder must hold a folder of tables such as v1.0-trainval; {self.root} has none: give "
+                "the folder that holds it."
             )
         return folders[0]
+
+    def for_units(self, units: Sequence[str] | None) -> "NuScenes":
+        """The data set with the only folder of tables that has all these scenes; itself if that does not decide."""
+        folders = self._folders
+        if units is None or len(folders) < 2:
+            return self
+        fitting = [path for path in folders if self.expand(units) <= scene_names(path)]
+        return replace(self, version=fitting[0].name) if len(fitting) == 1 else self
 
     def files(self, unit: str) -> dict[str, Path]:
         """The tables, and the map of the scene where there is one."""
@@ -219,6 +242,11 @@ class NuScenes(Dataset):
         scene, truth = read_unit(_tables(self.folder), unit, images=self.folder.parent)
         path = self._map_path(unit)
         return (scene if path is None else on_road(scene, _lane_map(path))), truth
+
+
+@lru_cache(maxsize=1)
+def _scene_lists() -> Mapping[str, Sequence[str]]:
+    return read_toml(Path(__file__).with_name("nuscenes_scenes.toml"))
 
 
 @lru_cache(maxsize=2)
@@ -334,32 +362,64 @@ def _boxes_px(
     )
 
 
+class _Ahead(NamedTuple):
+    """A time after every keyframe: the keyframes around it, and its position between them (1: at the later one)."""
+
+    before: Int[np.ndarray, "time"]
+    after: Int[np.ndarray, "time"]
+    share: Float[np.ndarray, "time"]
+    valid: Bool[np.ndarray, "time"]
+
+
+def _ahead(time_s: Float[np.ndarray, "time"], ahead_s: float) -> _Ahead:
+    target_s = time_s + ahead_s
+    after = np.minimum(np.searchsorted(time_s, target_s - STAMP_S / 2), len(time_s) - 1)
+    exact = np.abs(time_s[after] - target_s) < STAMP_S / 2
+    valid = exact | (target_s < time_s[-1])
+    before = np.where(exact, after, np.maximum(after - 1, 0))
+    step_s = time_s[after] - time_s[before]
+    share = np.where(step_s > 0, (target_s - time_s[before]) / np.where(step_s > 0, step_s, 1.0), 1.0)
+    return _Ahead(before, after, np.where(valid, share, 1.0), valid)
+
+
+def frames_with_future(time_s: Float[np.ndarray, "time"]) -> Bool[np.ndarray, "time"]:
+    """Keyframes with a logged future: the last keyframe is at least 4 s later by the time stamps."""
+    return _ahead(time_s, AHEAD_S[-1]).valid
+
+
 def logged_future(labels: Annotations, scene: Scene) -> Future:
-    """Poses of ego and others at the next eight keyframes, by index, in the ego frame of each keyframe."""
+    """Poses of ego and others at times up to 4 s after each keyframe, linear between keyframes, in its ego frame."""
+    ahead = [_ahead(scene.time_s, ahead_s) for ahead_s in AHEAD_S]
+    pose = np.stack([_driven(scene, time) for time in ahead], axis=1)
+    others = tuple(_objects_ahead(labels, _ego_from_world(scene), time) for time in ahead)
+    return Future(AHEAD_S, pose, np.stack([time.valid for time in ahead], axis=1), others)
+
+
+def _driven(scene: Scene, ahead: _Ahead) -> Float[np.ndarray, "time 3"]:
+    """Position and heading of the vehicle, NaN where they were not logged."""
     assert scene.world_from_ego is not None
-    frames, ego_from_world = len(scene), _ego_from_world(scene)
-    later = np.arange(frames)[:, None] + np.arange(1, AHEAD + 1)
-    valid = later < frames
-    world_from_later = scene.world_from_ego[np.minimum(later, frames - 1)]
-    relative = ego_from_world[:, None] @ world_from_later
-    pose = ground_poses(relative)
-    pose[~valid] = np.nan
-    others = tuple(_objects_ahead(labels, ego_from_world, steps) for steps in range(1, AHEAD + 1))
-    return Future(np.arange(1, AHEAD + 1) * STEP_S, pose, valid, others)
+    ends = scene.world_from_ego[np.stack([ahead.before, ahead.after])]
+    first, last = ground_poses(_ego_from_world(scene) @ ends)
+    step = last - first
+    step[:, 2] = wrap_rad(step[:, 2])
+    return np.where(ahead.valid[:, None], first + ahead.share[:, None] * step, np.nan)
 
 
-def _objects_ahead(labels: Annotations, ego_from_world: Float[np.ndarray, "time 4 4"], steps: int) -> Objects:
-    """The objects `steps` keyframes later, in the ego frame of each keyframe."""
-    later = labels.where(labels.frame >= steps)
-    frame = later.frame - steps
-    boxes = boxes_in_ego_frame(later, ego_from_world[frame])
+def _objects_ahead(labels: Annotations, ego_from_world: Float[np.ndarray, "time 4 4"], ahead: _Ahead) -> Objects:
+    """The objects annotated at both keyframes around a time, in the ego frame of each keyframe."""
+    row = np.full((len(ego_from_world), labels.track.max(initial=-1) + 1), -1)
+    row[labels.frame, labels.track] = np.arange(len(labels))
+    first, last = row[ahead.before], row[ahead.after]
+    frame, track = np.nonzero((first >= 0) & (last >= 0) & ahead.valid[:, None])
+    between = labels.where(first[frame, track]).towards(labels.where(last[frame, track]), ahead.share[frame])
+    boxes = boxes_in_ego_frame(between, ego_from_world[frame])
     return Objects.of(
         len(ego_from_world),
         frame,
         corners_m=boxes.corners_m,
-        closing_mps=np.zeros(len(later)),
-        names=later.cls,
-        track=later.track,
+        closing_mps=np.zeros(len(frame)),
+        names=between.cls,
+        track=track,
         velocity_mps=boxes.velocity_mps,
     )
 

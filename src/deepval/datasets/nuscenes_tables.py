@@ -1,7 +1,7 @@
 """The JSON tables of nuScenes -> columns by scene: keyframes, annotations with velocity, the front camera."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
@@ -125,9 +125,20 @@ class Annotations:
     def __len__(self) -> int:
         return len(self.frame)
 
-    def where(self, keep: Bool[np.ndarray, "obj"]) -> "Annotations":
-        """The annotations marked by `keep`."""
+    def where(self, keep: Bool[np.ndarray, "obj"] | Int[np.ndarray, "kept"]) -> "Annotations":
+        """The annotations marked by `keep`, or with these numbers."""
         return Annotations(**{field.name: getattr(self, field.name)[keep] for field in fields(self)})
+
+    def towards(self, later: "Annotations", share: Float[np.ndarray, "obj"]) -> "Annotations":
+        """The same objects at a share of the time to later annotations; centre, rotation and velocity are linear."""
+        part = share[:, None]
+        same_side = np.where((self.rotation * later.rotation).sum(axis=1, keepdims=True) < 0, -1.0, 1.0)
+        return replace(
+            later,
+            centre_m=self.centre_m + part * (later.centre_m - self.centre_m),
+            rotation=self.rotation + part * (same_side * later.rotation - self.rotation),
+            velocity_mps=self.velocity_mps + part * (later.velocity_mps - self.velocity_mps),
+        )
 
 
 def read_tables(folder: Path) -> "Tables":
@@ -135,6 +146,11 @@ def read_tables(folder: Path) -> "Tables":
     rows = {name: _rows(folder / f"{name}.json") for name in NAMES if name != "sample_data"}
     sweeps = _rows(folder / "sample_data.json", only="is_key_frame")
     return Tables(folder, rows | {"sample_data": sweeps})
+
+
+def scene_names(folder: Path) -> set[str]:
+    """Names of the scenes in a folder of tables."""
+    return {row["name"] for row in _rows(folder / "scene.json")}
 
 
 def _rows(path: Path, *, only: str | None = None) -> list[Any]:

@@ -27,7 +27,7 @@ Accounting = Literal["cascade", "skipping"]
 LAST_DIGITS = 1e-12
 """Relative error of a product or quotient of decimals: 0.29*100 falls short of 29, (1 - 0.7)/1 exceeds 0.3."""
 LEVELS = (0.1, 0.2, 0.3, 0.5)
-"""The benchmark's shares, where a caller names none."""
+"""The benchmark's shares, used if a caller names none."""
 MissingCosts = Literal["error", "list"]
 """Treatment of an allocator without a cost under a measured budget: an error, or a row without a verdict."""
 MEANS = "charged input by input; a mean over the judged inputs is shown"
@@ -49,7 +49,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Latency:
-    """Every input may take C_c + alpha*C_f milliseconds on average, the allocator's own included.
+    """Every input may take C_c + alpha*C_f milliseconds on average, including the allocator's own time.
 
     Attributes:
         alpha: Share of the inputs that a zero-cost allocator could escalate.
@@ -69,7 +69,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Energy:
-    """Every input may take C_c + alpha*C_f millijoules on average, the allocator's own included.
+    """Every input may take C_c + alpha*C_f millijoules on average, including the allocator's own energy.
 
     Attributes:
         alpha: As for `Latency`.
@@ -94,7 +94,7 @@ class Energy:
 
 @dataclass(frozen=True)
 class Money:
-    """Every input may take C_c + alpha*C_f dollars on average, the allocator's own included.
+    """Every input may take C_c + alpha*C_f dollars on average, including the allocator's own cost.
 
     Attributes:
         alpha: As for `Latency`.
@@ -117,7 +117,7 @@ Budget = Selection | Latency | Energy | Money
 
 
 def measured(kind: str, alpha: float, *, accounting: Accounting = "cascade", rails: Convention = RAILS[0]) -> Measured:
-    """The measured budget of a kind, over the costs of the table; `rails` is what energy counts."""
+    """The measured budget of a kind, with the costs of the table; an energy budget counts `rails`."""
     if kind == "energy":
         return Energy(alpha, accounting=accounting, convention=rails)
     return {"latency": Latency, "money": Money}[kind](alpha, accounting=accounting)
@@ -129,7 +129,7 @@ def conventions(rails: Convention = RAILS[0]) -> dict[str, Convention]:
 
 
 def budget_list(source: Any) -> list[Budget]:
-    """Budgets from a user's argument: one or several shares or budgets; selection at LEVELS where None."""
+    """Budgets from a user's argument: one or several shares or budgets. None means selection budgets at LEVELS."""
     if source is None:
         return [Selection(alpha) for alpha in LEVELS]
     several = source.tolist() if isinstance(source, np.ndarray) else source
@@ -220,7 +220,7 @@ class Allowance:
         return BudgetKey(budget.kind, budget.alpha, budget.convention, budget.accounting)
 
     def cost_of(self, allocator: str) -> float:
-        """C_S of an allocator; 0 under a selection budget, an error where a measured figure is missing."""
+        """C_S of an allocator: 0 under a selection budget. Raises if a measured budget has no figure for it."""
         if self.costs is None or self.convention is None:
             return 0.0
         return self.costs.of_allocator(allocator, self.convention)
@@ -283,7 +283,10 @@ def allowance(budget: Budget, modes: tuple[str, ...], costs: Costs | None = None
 def charging(
     scores: Sequence[Scores | ScannedScores], allowances: Sequence[Allowance], missing_costs: MissingCosts
 ) -> list[Allowance]:
-    """The allowances with the allocators that they cannot charge; a diagnostic is an error unless those are listed."""
+    """The allowances, each with the allocators it cannot charge.
+
+    Unless missing costs are only listed, a diagnostic under a measured budget is an error.
+    """
     if missing_costs == "list":
         return [replace(allowed, unpriced=_unpriced(scores, allowed)) for allowed in allowances]
     diagnostic = next((item.name for item in scores if item.kind == "diagnostic"), None)

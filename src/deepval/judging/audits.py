@@ -1,8 +1,9 @@
 """Resamples and rows -> the other parts of a result: the setting, units, curves, half-widths, gaps and notes.
 
 The gap between an allocator and the oracle is split exactly in two ways: by sign, gap = missed benefit + selected harm
-- benefit that the budget forces even the oracle to leave; and by cause, gap = overhead + ranking (+ causal). They
-account for this protocol; the causal term, and with signed values any capacity, can be negative.
+- benefit that the budget forces even the oracle to leave; and by cause, gap = overhead + ranking (+ causal). Both
+splits describe this protocol only. The causal term can be negative and, because values are signed, so can the gain of
+extra capacity.
 """
 
 import math
@@ -116,7 +117,10 @@ def curves(resamples: Resamples, scores: Sequence[Scores], points: int) -> tuple
 
 
 def half_widths(rows: Sequence[Row], allowances: Sequence[Allowance]) -> tuple[HalfWidth, ...]:
-    """Per budget, the median half-width of the paired interval over the allocators: typical, not the least effect."""
+    """The median half-width of the allocators' paired intervals, per budget.
+
+    It is a typical width, not the smallest detectable effect.
+    """
     widths: dict[BudgetKey, list[float]] = {a.key: [] for a in allowances}
     for row in rows:
         half = None if row.allocator in REFERENCES or row.versus_random is None else row.versus_random.half_width
@@ -228,7 +232,7 @@ class BreakEven:
 
     Attributes:
         spans: Disjoint intervals (above, up to], ascending; one that starts at 0 includes 0.
-        largest: The largest such cost, None where not even a free allocator reaches it.
+        largest: The largest such cost, None where not even a free allocator reaches random's gain.
     """
 
     spans: Spans
@@ -250,7 +254,7 @@ def break_even(score: Float[np.ndarray, "input"], values: Float[np.ndarray, "inp
     chance = free / inputs * values.sum()
     gain = cumulative_gain(score, values)[: free + 1]
     enough = gain >= chance - 1e-12 * np.abs(values).sum()
-    # k slots are left while lowest(k) < C <= highest(k); zero slots up to the largest feasible cost.
+    # k slots are left while lowest(k) < C <= highest(k). For k = 0, highest(k) is the largest feasible cost.
     steps = np.arange(free + 1)
     highest = _cost_at(steps - 1e-9, inputs, allowed)
     highest[0] = allowed.budget.alpha * allowed.full
@@ -355,9 +359,10 @@ def split_gap(
     all_benefit: float,
     causal: tuple[float, float, float] | None = None,
 ) -> GapSplit:
-    """Both splits from gains: of the zero-cost oracle, of the oracle and the ranking at the capacity that is left.
+    """Both splits, from three gains: the zero-cost oracle's, and the oracle's and the ranking's after cost.
 
-    `causal` is (gain, benefit, harm) of the causal cap; with it the gap is that policy's.
+    "After cost" means at the capacity that the allocator's own cost leaves. `causal` is (gain, benefit, harm) of the
+    causal cap; if it is passed, the gap is between the oracle and the causal cap.
     """
     final, final_benefit, final_harm = causal or (ranked, benefit, harm)
     scale = 1e-12 * max(all_benefit, harm)
@@ -368,10 +373,11 @@ def split_gap(
         "left_out": all_benefit - oracle,
         "overhead": oracle - oracle_after_cost,
         "ranking": oracle_after_cost - ranked,
+        "causal": ranked - final,
     }
-    # Sums in another order differ in their last digits; what is only that is nothing.
+    # Sums in another order differ in their last digits: a part that small is set to 0.
     clean = {name: 0.0 if abs(part) <= scale else part for name, part in parts.items()}
-    return GapSplit(**clean, causal=None if causal is None else ranked - final)
+    return GapSplit(**clean if causal else {**clean, "causal": None})
 
 
 def gaps(
@@ -382,7 +388,7 @@ def gaps(
     judged: Sequence[Judged],
     caps: Mapping[tuple[str, int], Cap],
 ) -> tuple[Gap, ...]:
-    """The parts of each allocator's gap under each budget; per-mode scores have no single ranking to account for."""
+    """The parts of each allocator's gap under each budget; a reason instead for scores without a single ranking."""
     rows = iter(item.row for item in judged if item.row.allocator not in REFERENCES)
     gaps = []
     for index, allowed in enumerate(allowances):

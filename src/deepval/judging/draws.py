@@ -24,7 +24,7 @@ EXACT_UP_TO = 50_000
 MOST_DRAWS, MOST_COUNTS = 10_000_000, 2**28
 """Largest number of random draws, and of draws times units in memory: 2 GiB of counts."""
 DRAWN_AT_ONCE = 1 << 20
-"""Units to draw at a time, so that of many draws only the counts stay in memory."""
+"""Units to draw at a time, so that only the counts, not the drawn units, stay in memory."""
 LEVEL = 0.95
 TAILS = ((1 - LEVEL) / 2, 1 - (1 - LEVEL) / 2)
 """Shares of the draws below the bounds of an interval."""
@@ -60,7 +60,10 @@ class Draws:
     def interval(
         self, samples: Float[np.ndarray, "draw"], selected: Bool[np.ndarray, "draw"] | None = None
     ) -> "Interval":
-        """The 2.5 and 97.5 percentiles of the selected samples: linear if drawn, smallest x with F(x) >= p if exact."""
+        """The 2.5 and 97.5 percentiles of the selected samples.
+
+        They are interpolated linearly for random draws; for exact draws, each is the smallest x with F(x) >= p.
+        """
         return self.intervals(samples[None], None if selected is None else selected[None])[0]
 
     def intervals(
@@ -228,8 +231,8 @@ def simultaneous(
     """Intervals that cover all rows of a table at once, nominally with 95 %: point +- c * spread.
 
     c is the 95 % quantile over the draws of the largest |sample - point| / spread of any row (max-t): the smallest c at
-    which at least 95 % of the draws have all rows within, drawn or exact, without interpolation. With few units c is
-    too small, because the spread is itself an estimate: it is widened to the quantile of Student's t with
+    which all rows are within bounds in at least 95 % of the draws, drawn or exact, without interpolation. With few
+    units c is too small, because the spread is itself an estimate: c is widened to the quantile of Student's t with
     `units` - 1 degrees of freedom at the same level, times sqrt(units / (units - 1)); `units` may be infinite.
     A draw in which a row is undefined (NaN) does not count for that row; a draw in which all rows are undefined is
     left out. A row that never varies has a point interval.

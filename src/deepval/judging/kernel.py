@@ -3,6 +3,9 @@
 `ties` computes this for one sample; `top_sums` computes it for thousands of resamples with a single sort. The sorted
 rows are cut into blocks, a matrix product gives the weight of every block in every draw, and rows are visited only in
 the block in which a draw's slots run out.
+
+Above `SORT_UP_TO` rows, a `Sieve` comes first: it sums the rows by block without sorting them, so that only the rows of
+the few blocks in which some draw's slots run out are sorted.
 """
 
 import math
@@ -17,7 +20,7 @@ from deepval.arrays import Bool, Float, Int, Num
 from deepval.judging.ties import SAMPLE, SORT_UP_TO
 
 EDGES = 120
-"""Quantiles of a sample that bound the blocks. Frequent values at most double them, so that a byte can count them."""
+"""Quantiles of a sample that bound the blocks. Frequent values at most double their number, which fits in a byte."""
 MOST_COMPARED = 2 * EDGES
 """Largest number of edges that scores are compared with one by one; beyond it a binary search is used."""
 WALK_ELEMENTS = 1 << 16
@@ -58,7 +61,7 @@ def top_sums(
     for first in range(0, len(score), WALK_ELEMENTS):
         part = slice(first, first + WALK_ELEMENTS)
         block[part] = sieve.add(score[part], [quantity[part] for quantity in quantities], unit[part])
-    # All other blocks are in `sifted.sums`, and `left` is what they leave: both parts add up to the sum over all rows.
+    # `sifted.sums` covers all blocks except the partial ones; `sifted.left` is the number of slots left for those.
     sifted = sieve.sift(counts, slots)
     rows = np.flatnonzero(sifted.partial[block])
     partial = [quantity[rows] for quantity in quantities]
@@ -266,7 +269,7 @@ def _single(edges: Float[np.ndarray, "edge"]) -> Bool[np.ndarray, "block"]:
 
 
 def _edges_above(score: Float[np.ndarray, "input"], edges: Float[np.ndarray, "edge"]) -> Num[np.ndarray, "input"]:
-    """Number of edges above each score, in a byte: few comparisons are faster than a binary search."""
+    """Number of edges above each score, as bytes if there are few edges: then comparing beats a binary search."""
     if len(edges) > MOST_COMPARED:
         return len(edges) - np.searchsorted(edges[::-1], score, side="right")
     above = np.zeros(len(score), dtype=np.uint8)
@@ -318,8 +321,8 @@ def _blocks(
 ) -> _Blocks:
     """The rows in order, cut into blocks.
 
-    Small blocks make the product over all blocks long, large ones the walk within one. The size that balances both
-    grows with the square root of rows * units / budgets; 20 and 80 weigh the walk against the product.
+    Small blocks make the matrix product expensive; large blocks make the walk within one block expensive. The size that
+    balances both grows with the square root of rows * units / budgets; 20 and 80 weigh the walk against the product.
     """
     rows, score = len(score), score.take(order)
     differs = np.append(True, score[1:] != score[:-1])

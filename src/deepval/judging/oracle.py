@@ -4,15 +4,16 @@ The oracle has a capacity, not a quota: of at most k inputs it takes only those 
 score is optimal for every k <= K iff it ranks positive values first, in order, and zeros before negatives
 (Proposition 1 of the paper).
 
-Where each input has its own cost, a purse is spent. A ranking goes down its scores and pays the cost of each input.
-Groups of equal scores before the money runs out count in full. The group at which it runs out (a single input where
-scores differ) counts with the share that spends the rest: each of its inputs is escalated with that probability, so the
-purse is spent exactly in expectation. The oracle is the best of all rules that keep the purse in expectation: the same
-fill in the order of value per cost, which is the relaxed (LP) optimum of the knapsack. Chance escalates every input
-with the same probability.
+Where each input has its own cost, the budget is a purse: a total cost that may be spent. A ranking goes down its scores
+and pays the cost of each input. Groups of equal scores before the purse runs out count in full. The group at which it
+runs out (a single input where scores differ) counts with the share that spends the rest: each of its inputs is
+escalated with that probability, so the purse is spent exactly in expectation. The oracle is the best of all rules that
+keep the purse in expectation: the same fill in the order of value per cost, which is the relaxed (LP) optimum of the
+knapsack. Chance, the random baseline, escalates every input with the same probability.
 
 Costs may be negative (a skipping router whose full mode is cheaper on an input). A ranking stops where the purse is
-first exceeded; the oracle also escalates an input that frees money if its loss is less than the money is worth.
+first exceeded; the oracle also escalates an input that frees money, if escalating it loses less than the freed money
+gains elsewhere.
 """
 
 import math
@@ -57,7 +58,7 @@ def oracle_sums(
     counts: Float[np.ndarray, "resample unit"],
     slots: Int[np.ndarray, "resample budget"],
 ) -> tuple[Float[np.ndarray, "resample budget"], Float[np.ndarray, "resample budget"]]:
-    """OPT(k) and the number of inputs taken in every resample of the units, for each of its numbers of slots."""
+    """OPT(k) and the number of inputs taken, in every resample of the units and for each number of slots."""
     helpful = np.flatnonzero(values > 0)
     values, unit = values[helpful], unit[helpful]
     gain = top_sums(values, values[None], unit, counts=counts, slots=slots)[:, :, 0]
@@ -111,7 +112,7 @@ def purse_sums(
     counts: Float[np.ndarray, "draw unit"],
     purse: Float[np.ndarray, "draw budget"],
 ) -> Float[np.ndarray, "draw budget quantity"]:
-    """Expected sums of quantities over the highest scores in every draw of units, for each of its purses.
+    """Expected sums of quantities over the highest scores, in every draw of units and for each of the draw's purses.
 
     A draw repeats each unit's rows `counts` times; prices and quantities are those of one row.
     """
@@ -172,7 +173,8 @@ class Trade(NamedTuple):
 
     Attributes:
         taken: Inputs that are escalated to begin with: those that cost nothing and help, or that free money.
-        rows: Inputs that the purse decides, each bought for |price|: escalated, or taken back where `sign` is -1.
+        rows: Inputs that the purse can buy, each for |price|. Buying one escalates it, or undoes its escalation where
+            `sign` is -1.
         worth: Value of each of them per unit of money.
         sign: 1 where buying escalates the input, -1 where buying takes its escalation back.
     """
@@ -209,7 +211,7 @@ def best_purse_sums(
     counts: Float[np.ndarray, "draw unit"],
     purse: Float[np.ndarray, "draw budget"],
 ) -> Float[np.ndarray, "draw budget quantity"]:
-    """Sums of quantities over the inputs that the oracle escalates in every draw, for each of its purses."""
+    """Sums of quantities over the inputs that the oracle escalates, in every draw and for each of the draw's purses."""
     deal, units = trade(values, price), counts.shape[1]
 
     def by_draw(quantity: Rows) -> Float[np.ndarray, "draw"]:
@@ -232,7 +234,7 @@ def best_purse_sums(
 def chance(
     total: Float[np.ndarray, "draw"], purse: Float[np.ndarray, "draw budget"]
 ) -> Float[np.ndarray, "draw budget"]:
-    """The probability with which chance escalates every input: the one that spends the purse, at most 1."""
+    """The probability with which chance escalates every input: it spends the purse in expectation, and is at most 1."""
     whole = total[:, None]
     return np.divide(purse, whole, out=np.ones(purse.shape), where=whole > purse)
 
@@ -242,8 +244,9 @@ class Violation:
     """Proof that a ranking is not optimal.
 
     Attributes:
-        above: Input that is ranked too high (or tied).
-        below: Input of strictly larger value (or zero where the other is negative) that it is not ranked below.
+        above: Input that is ranked too high, or tied with `below`.
+        below: Input that should be ranked above that one but is not: its value is strictly larger (or zero, if the
+            other's is negative).
         slots: Smallest number of slots at which the expected gain falls short of the oracle's.
         shortfall: By how much it falls short there.
     """
@@ -255,7 +258,7 @@ class Violation:
 
 
 def ranking_violation(score: Float[np.ndarray, "input"], values: Float[np.ndarray, "input"]) -> Violation | None:
-    """None iff the score is optimal for every k <= K in expectation over tie-breaks, else a witness.
+    """A proof that the score is not optimal; None iff it is optimal for every k <= K in expectation over tie-breaks.
 
     Two inputs need a strict order iff their values differ and the larger one is not negative.
     """

@@ -97,13 +97,14 @@ class Versus:
     """Intervals of a difference over the draws.
 
     Attributes:
-        spread: Standard deviation of the share over the draws; NaN where it has none.
+        spread: Standard deviation of the share over the draws; NaN where the share is undefined.
         share: Its interval as a share of the all-cheap loss.
-        loss: Its interval in units of the loss: over the draws that the share has, or all where it has none.
+        loss: Its interval in units of the loss: over the draws in which the share is defined, or over all draws if it
+            never is.
         dropped: Draws that the share leaves out for want of a positive all-cheap loss.
         second_share: The second opinion's interval of the share.
         second_loss: The second opinion's interval of the loss.
-        verdict: That of the share where it has an interval, else that of the loss; None where neither has one.
+        verdict: The share's verdict if the share has an interval, otherwise the loss's; None if neither has one.
         second_verdict: The verdict of the second opinion.
     """
 
@@ -200,7 +201,7 @@ class Totals:
         share, loss, defined, selected = self._defined(differences)
         dropped = np.count_nonzero(~defined & defined.any(axis=1, keepdims=True), axis=1)
         columns = []
-        # Shares are compared with 1 and losses with the sum of absolute values: what is rounding error for each.
+        # The scale of rounding errors is 1 for shares, and the sum of absolute values for losses.
         for samples, chosen, points, scale in (
             (share, defined, differences.share[:, 0], 1.0),
             (loss, selected, differences.loss[:, 0], float(self.size[0])),
@@ -240,8 +241,8 @@ class Totals:
     def unit_shown(self) -> Literal["share", "loss"]:
         """The unit in which differences can be read: loss where the all-cheap loss is not positive or nearly zero.
 
-        Nearly zero means less than a tenth of the sum of absolute decision values, in the sample or in so many draws
-        that they reach the interval's bounds.
+        Nearly zero means less than a tenth of the sum of absolute decision values, in the sample or in more than 2.5 %
+        of the draws, enough to move a bound of the interval.
         """
         small = self.cheap_loss < NEARLY_ZERO * self.size
         often = self.draws.weight_of(small[self.drawn]) > (1 - LEVEL) / 2

@@ -1,9 +1,9 @@
 """Resamples, scores and budgets -> rows: every allocator and every reference under every budget, with a verdict.
 
 The verdict rests on the paired difference with random, as a share of the all-cheap loss, over every draw of units.
-Per-mode scores choose among more than two modes, so they are measured by the oracle and the chance of the ladder, which
-do the same. nDG (normalized decision gain: share of the oracle's gain) has its own interval, without the draws whose
-oracle gain is too small to divide by.
+Per-mode scores choose among more than two modes, so they are compared with an oracle and a random baseline that also
+choose among all modes. nDG (normalized decision gain: share of the oracle's gain) has its own interval, without the
+draws whose oracle gain is too small to divide by.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -49,7 +49,7 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Gained(Judged):
-    """A row that computes its difference with chance on demand, because thousands of rows are in memory at once."""
+    """A row that computes its difference with random on demand, because thousands of rows are in memory at once."""
 
     totals: Totals
     chance_gain: Float[np.ndarray, "resample"]
@@ -74,7 +74,7 @@ def paired_differences(judged: Sequence[Judged]) -> Float[np.ndarray, "row resam
 
 @dataclass(frozen=True, eq=False)
 class _Yardstick:
-    """The references of a row: the oracle that its nDG divides by and the chance that its verdict compares with."""
+    """The references of a row: the oracle for its nDG, and the random baseline for its verdict."""
 
     oracle: str
     chance: str
@@ -215,7 +215,7 @@ class _Bench:
         return _Draft(scores.name, sample, by, fields)
 
     def rows(self, entries: Sequence[_Draft], brief: Set[str] = frozenset()) -> list[Judged]:
-        """The entries as rows; those named brief with point figures alone."""
+        """The entries as rows; the allocators in `brief` get point figures only."""
         able = [(entry, entry.sample) for entry in entries if entry.sample]
         short = self._brief([(entry, sample) for entry, sample in able if entry.name in brief]) if brief else iter(())
         whole = self._compare([(entry, sample) for entry, sample in able if entry.name not in brief])
@@ -229,7 +229,7 @@ class _Bench:
 
     @cached_property
     def _nothing(self) -> Difference:
-        """The difference of all rows without one, or whose difference is not stored."""
+        """All NaN: for rows that have no difference, or whose difference is not stored."""
         nothing = np.full(len(self.resamples.counts), np.nan)
         return Difference(nothing, nothing)
 
@@ -351,7 +351,7 @@ NEAR = 0.5
 TRIED = 3
 """Largest number of units to leave out for one row, the most influential first."""
 FEW = 8
-"""Up to this many units there is no limit and one draw near 0 suffices: with so few, single draws set the bounds."""
+"""Up to this many units, TRIED does not apply and one draw near 0 suffices, because single draws set the bounds."""
 SIGNS = {"better": 1.0, "worse": -1.0}
 
 
@@ -383,7 +383,10 @@ def with_words(
 
 
 def _suspects(judged: Sequence[Judged], resamples: Resampling) -> Iterator[list[int]]:
-    """Per row, units without which the bound may pass 0, by the share of draws without them in which the sign turns."""
+    """Per row, the units whose absence may move a bound past 0, the most influential first.
+
+    A unit's influence is the share of the draws without it in which the difference has the other sign.
+    """
     samples = np.stack([_towards(item, resamples) for item in judged])
     spread = resamples.draws.spreads(samples)[:, None]
     weights = np.ones(len(resamples.draws)) if resamples.draws.weights is None else resamples.draws.weights

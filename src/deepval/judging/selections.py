@@ -6,10 +6,11 @@ its own cost leaves a purse to spend (`oracle`). This module makes the distincti
 With more than two modes, an exact knapsack chooses the mode of each input. Costs are integers (microseconds,
 microjoules or nanodollars; one slot each under a selection budget) and a cascade runs a higher mode from scratch, so it
 costs C_m on top of the cheap pass. The budget is floor(1000*N*(alpha*C_f - C_S) + 1e-6); a budget of money is rounded
-to nanodollars. Per-mode scores are allocated by the same knapsack over scores above 0, equal ones by input id. Chance
-is the best mixture of modes that ignores the inputs: it chooses mode m for a random share p_m of them. If every input
-has costs of its own, draws are planned by the relaxed knapsack, which keeps the budget in expectation as a ranking does
-(`mode_plans.steps`). `optima` adds the plan of whole inputs with its certificate.
+to nanodollars. Per-mode scores go through the same knapsack; only scores above 0 count, and ties are broken by input
+id. Chance, the random baseline, is the best mixture of modes that ignores the inputs: it chooses mode m for a random
+share p_m of them. If every input has costs of its own, draws are planned by the relaxed knapsack, which keeps the
+budget in expectation as a ranking does (`mode_plans.steps`). `optima` adds the plan of whole inputs with its
+certificate.
 """
 
 import itertools
@@ -233,7 +234,7 @@ def _mixture(
     gains: Float[np.ndarray, "resample mode"],
     benefits: Float[np.ndarray, "resample mode"],
 ) -> Sample:
-    """The best mixture of two modes: a linear programme with two constraints has an optimum with at most two."""
+    """The best mixture, of at most two modes: a linear programme with two constraints has such an optimum."""
     costs, spend = _mean_costs(resamples, allowed)
     mean_spend = spend / np.maximum(resamples.inputs, 1.0)
     gain, benefit, escalated = np.zeros((3, len(mean_spend)))
@@ -264,7 +265,10 @@ def _mean_costs(
 
 
 def plan_samples(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
-    """Plans of an allocator's per-mode scores at the capacity it leaves; None where it cannot pay for itself."""
+    """Plans by an allocator's per-mode scores, at the capacity that its own cost leaves.
+
+    None where the allocator cannot pay for itself.
+    """
     if np.isposinf(scores.values).any():
         raise InputError(f"{scores.name}: scores per mode are added up, so none can be infinite; found +inf.")
     finite = scores.values[np.isfinite(scores.values)]

@@ -130,7 +130,7 @@ def _tie_groups(
 
 @dataclass(frozen=True)
 class TieAudit:
-    """What the top k of a score rests on: inputs above its cut, inputs tied at it, slots these fill."""
+    """Who makes up the top k: inputs above the cut, inputs tied at the cut, and the slots left for the tied ones."""
 
     k: int
     above: int

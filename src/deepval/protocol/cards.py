@@ -49,7 +49,7 @@ class Card:
         name: The allocator's name.
         handle: The submitter's handle.
         inputs: The inputs that the allocator uses.
-        cells: Cells that it declares to score; None where it declares none.
+        cells: Cells that it declares to score; None if it declares none.
         costs: Per cost profile, its cost per input by convention.
         measured: Per cost profile, how the cost was measured, and whether in single calls or batches.
         notes: Free text.
@@ -84,7 +84,7 @@ def card_content(data: bytes) -> dict[str, Any]:
 
 
 def _check_depth(text: str) -> None:
-    """Refuse keys and lists that nest deeply: the parser's memory grows with the square of a key's length in parts."""
+    """Refuse deep keys and lists: the parser's memory grows with the square of the number of parts of a key."""
     depth = 0
     for number, line in enumerate(STRINGS.sub(_line_ends, text).split("\n"), 1):
         depth += sum(map(line.count, "[{")) - sum(map(line.count, "]}"))

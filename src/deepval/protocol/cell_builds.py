@@ -50,7 +50,7 @@ class UnitStore(PartStore):
     written: list[Path] = field(default_factory=list)
 
     def read(self, slot: str, rests_on: Mapping[str, Any]) -> Arrays | None:
-        """The stored arrays; None where they are missing or altered."""
+        """The stored arrays; None if they are missing or altered."""
         folder = result_folder(*self._at(slot), _part_key(rests_on))
         self.used.setdefault(slot, set()).add(folder.name)
         stored = contents(folder)
@@ -124,7 +124,7 @@ def _current_slots(root: Path) -> set[str]:
 
 
 BUILT_BY = "built-by.json"
-"""File beside a cell: digest of the code that built it; number of frames on which its cheapest and fullest mode ran."""
+"""File in a cell's folder: digest of the code that built it; number of frames on which both outer modes were run."""
 BUILDER = "deepval.cells.folder"
 
 
@@ -173,13 +173,13 @@ def rebuild(
 
 
 def note_builder(cell: Cell, folder: Path) -> None:
-    """Write the file beside a cell that decides whether the cell is up to date."""
+    """Write the file in a cell's folder that shows whether the cell is up to date."""
     content = {"code": code_digest(BUILDER), "frames": len(cell.shared.inputs)}
     write_atomically(folder / BUILT_BY, json_text(content, sort_keys=True))
 
 
 def current_cell(spec: CellSpec, folder: Path, *, costs: Path | None, pictures: bool = False) -> CurrentCell | None:
-    """The cell in a folder if it is the specified one, unaltered, with these costs, built by this code; else None."""
+    """The cell in a folder, or None unless it is the specified one, unaltered, with these costs, built by this code."""
     try:
         content = read_json(folder / BUILT_BY)
         code, frames = str(content["code"]), int(content["frames"])
@@ -251,7 +251,7 @@ def find_cells(
 
 
 def cell_sources(names: Sequence[str | Path], *, data: Path | None = None) -> CellSources:
-    """The cells that names refer to; an error where a name does not exist or a cell appears twice."""
+    """The cells that names refer to; an error if a name does not exist or a cell appears twice."""
     folders: list[Path] = []
     to_build: list[BuildGroup] = []
     lacking: dict[str, tuple[str, ...]] = {}
@@ -306,7 +306,7 @@ def track_cells(track: Track, data: Path | None) -> tuple[list[BuildGroup], dict
 
 
 def _pair_to_build(cells: Sequence[TrackCell], data: Path | None) -> BuildGroup:
-    """Specifications of cells that share a pair of modes; an error where one differs from the track's definition."""
+    """Specifications of cells that share a pair of modes; an error if one differs from the track's definition."""
     material = _material(cells[0], data)
     cell_specs = []
     for cell in cells:

@@ -39,18 +39,19 @@ MARGIN = 0.2
 FEWEST_AFFECTED = 20
 """Affected inputs that validation and test units must each have for a meaningful correlation."""
 WORKED_FOR = {"image": 1.0, "cheap-detections": 0.01, "previous-frames": 0.01}
-"""Inputs that take work to process, and the least share of `LEAST` that this takes."""
+"""Inputs that cost something to process, and for each the least cost as a share of `LEAST`."""
 LEAST: Mapping[Convention, float] = {"ms": 0.01, "mj": 0.001, "mj_all": 0.001}
 """Least cost of processing an image: reading its 1.4 MB at the 137 GB/s of a Jetson AGX Xavier, at 0.1 W."""
 RANKS_ALIKE = 0.99
 """Least agreement of rankings at which two submissions are alike."""
 VALUES_ALIKE, RANKS_NEAR = 0.998, 0.3
-"""Least correlation of scores at which two submissions are alike too, and the least agreement of rankings for that.
+"""Two submissions are also alike at this least correlation of scores, given this least agreement of rankings.
 
 Noise that is small compared with the spread of scores reorders the many inputs whose scores are nearly equal.
 """
 COARSEST = 0.5
-"""Least spread of the coarser ranking, as a share of the finer one's: few levels fit too many rankings."""
+"""Least spread of the coarser ranking, as a share of the finer one's: a ranking with few levels agrees with too
+many."""
 FEWEST_COMPARED = 20
 """With fewer test inputs than this, only equal rankings are alike."""
 MOST_NAMED = 3
@@ -108,7 +109,7 @@ def excesses(
 
 
 def _excess(cell: str | None, parts: Sequence[tuple[Part, Part]]) -> Excess:
-    """The excess of the mean over cells; a draw counts where both correlations are defined in every cell."""
+    """The excess of the mean over cells; a draw counts if both correlations are defined in every cell."""
     validation = np.mean([v for v, _ in parts], axis=0)
     test = np.mean([t for _, t in parts], axis=0)
     difference = np.mean([t - np.maximum(v, 0.0) for v, t in parts], axis=0)
@@ -126,7 +127,7 @@ def _excess(cell: str | None, parts: Sequence[tuple[Part, Part]]) -> Excess:
 
 
 def _part_correlations(table: ValueTable, scores: Scores, units: Sequence[str], *, draws: int, seed: int) -> Part | str:
-    """Correlation in the part and in every draw of its units, NaN where undefined; or why it is undefined."""
+    """Correlation in the part and in every draw of its units (NaN if undefined), or the reason why it has none."""
     affected = _affected(table, tuple(units))
     if isinstance(affected, str):
         return affected
@@ -168,7 +169,7 @@ def _correlations(
     unit: Int[np.ndarray, "input"],
     counts: Float[np.ndarray, "resample unit"],
 ) -> Float[np.ndarray, "resample"]:
-    """Pearson correlation in every resample of units; NaN where one side does not vary."""
+    """Pearson correlation in every resample of units; NaN if one side does not vary."""
     # Centred values keep the sums below accurate; sums per unit make each draw a weighted sum over units.
     a, b = one - one.mean(), other - other.mean()
     weights = np.ones_like(a), a, b, a * a, b * b, a * b
@@ -202,7 +203,7 @@ def card_notes(submission: Submission) -> list[str]:
 
 
 def card_flags(submission: Submission, cells: Mapping[str, TrackedCell]) -> list[str]:
-    """Flags: a card that its scores contradict, costs that are too low, or that differ from a measurement."""
+    """Flags: scores that contradict the card, and costs that are too low or differ from a measurement."""
     card, flags = submission.card, []
     if not card.inputs:
         varied = [name for name, scores in submission.scores.items() if not _is_constant(scores)]
@@ -319,10 +320,10 @@ class Rankings(NamedTuple):
         return Rankings(self.ranks[rows], self.spread[rows])
 
     def agreement(self, other: "Rankings") -> Float[np.ndarray, "row other"]:
-        """Covariance of ranks over the smaller variance: 1 where one ranking equals the other or is a rounding of it.
+        """Covariance of ranks over the smaller variance: 1 if one ranking equals the other or is a rounding of it.
 
-        Tied inputs share the mean of the ranks that they have without the ties. The covariance with a rounded ranking
-        is therefore the variance of the rounded one. 0 where a ranking is constant.
+        Tied inputs share the mean of the ranks that they would have without ties, so the covariance of a ranking with
+        its rounding is the variance of the rounding. 0 if a ranking is constant.
         """
         low = np.minimum.outer(self.spread, other.spread)
         return np.where(low > 0, self.ranks @ other.ranks.T, 0.0) / np.where(low > 0, low, 1.0)
@@ -359,7 +360,7 @@ class _ScoredCell(NamedTuple):
         )
 
     def pairs(self) -> Iterator[tuple[Int[np.ndarray, "row"], Bool[np.ndarray, "row submission"]]]:
-        """Blocks of rows, and the submissions that each row is like."""
+        """Submissions in blocks, and for each the other submissions whose scores are like its own."""
         for start in range(0, len(self.files), BLOCK):
             block = slice(start, start + BLOCK)
             rows = np.arange(len(self.files))[block]
@@ -370,7 +371,7 @@ class _ScoredCell(NamedTuple):
     def since(
         self, past: Sequence[ScoreFile], handles: Shaped[np.ndarray, "submission"]
     ) -> Float[np.ndarray, "submission"]:
-        """The first turn in which a handle had a ranking like its present one; infinite where it is new."""
+        """The first turn in which a handle had a ranking like its present one; infinite if the ranking is new."""
         own: dict[str, list[ScoreFile]] = {}
         for file in past:
             own.setdefault(file.handle, []).append(file)
@@ -438,7 +439,7 @@ def _same_ranking(own: bytes, others: Sequence[bytes | None]) -> list[bool]:
 
 
 def standardised(scores: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
-    """Scores with mean 0 and length 1; zeros where they are constant or not finite."""
+    """Scores with mean 0 and length 1; zeros if the scores are constant or not finite."""
     largest = np.max(np.abs(scores), initial=0.0)
     if not 0 < largest < np.inf:
         return np.zeros(len(scores))
@@ -449,7 +450,7 @@ def standardised(scores: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input
 
 
 def changes(versions: Sequence[Mapping[str, str]], now: Mapping[str, str]) -> str | None:
-    """The files that a resubmission changed since its last different version; None where there is none."""
+    """The files that a resubmission changed since its last different version; None if there is no such version."""
     earlier = [dict(version) for version in versions if dict(version) != dict(now)]
     if not earlier:
         return None

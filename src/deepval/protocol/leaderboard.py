@@ -1,9 +1,9 @@
-"""A folder of submissions and a folder of cells -> a leaderboard, the same bytes for the same bytes.
+"""A folder of submissions and a folder of cells -> a leaderboard; the same files always give the same bytes.
 
-It depends on no clock, no order of directories and no path of the machine. Only scores that passed every check are
-judged, on test units alone; results that a card claims are ignored. A refused submission is listed with its reasons and
-does not stop the leaderboard. A flagged submission is judged, has no rank, does not affect the ranks of others, and is
-listed in a table of its own with the reasons.
+It does not depend on the clock, the order of directory entries or paths of the machine. Only scores that passed every
+check are judged, on test units alone; results that a card claims are ignored. A refused submission is listed with its
+reasons and does not stop the leaderboard. A flagged submission is judged and listed in a separate table with the
+reasons; it has no rank and does not affect the ranks of others.
 
 A proposal, such as a pull request, is judged against a base, the board's own folder: the base alone decides which
 submission was first, and a submission of the base that the proposal removes stays on the board.
@@ -56,9 +56,9 @@ def leaderboard(
     """The leaderboard as plain lists, dicts and numbers.
 
     Args:
-        submissions: Folder with one folder per submission, and history.json where there is one.
+        submissions: Folder with one folder per submission and, except for a first leaderboard, history.json.
         cells: Folder of cells made by `deepval build`.
-        base: The board's own folder of submissions, where `submissions` is a proposal to change it. Its history.json
+        base: The board's own folder of submissions, if `submissions` is a proposal to change it. Its history.json
             is used and that of the proposal is ignored. A folder that does not exist is an empty board.
         draws: Number of bootstrap draws of units.
         seed: Seed of the draws; each data set uses a child seed.
@@ -143,7 +143,7 @@ class _Board(NamedTuple):
 
 
 def _files(folder: Path | None) -> dict[str, str] | None:
-    """Hashes of the files of a submission's folder; None where it is missing or contains a file that is not allowed."""
+    """Hashes of the files of a submission's folder; None if it is missing or contains a file that is not allowed."""
     try:
         return None if folder is None else file_digests(folder)
     except (InputError, OSError):
@@ -179,9 +179,9 @@ def _differs(item: Submission, history: History) -> bool:
 def _sort_out(checked: Sequence[Checked], history: History) -> tuple[list[Submission], list[dict[str, Any]]]:
     """Accepted submissions sorted by handle and name, and refused ones.
 
-    Handles and names that differ only in case or spacing are the same. The spelling, the folder and the files in the
-    history are the established ones, and only other claimants are refused. A name without a history that several
-    folders claim is refused for all of them.
+    Handles and names that differ only in case or spacing are the same. The history decides which spelling, folder and
+    files own a name; all other claimants are refused. If several folders claim a name without a history, all of them
+    are refused.
     """
     refused = [(item.folder, list(item.problems)) for item in checked if item.submission is None]
     accepted: list[Submission] = []
@@ -219,7 +219,7 @@ def _spellings(texts: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _owner(items: Sequence[Submission], history: History) -> Submission | None:
-    """Of submissions with the same established name, the one in the history; None where that is ambiguous."""
+    """The submission that the history has under a name that several claim; None if that is ambiguous."""
     if len(items) == 1:
         return items[0]
     in_folder = [item for item in items if history.folders.get(item.card.key) == item.folder]

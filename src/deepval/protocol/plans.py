@@ -74,7 +74,7 @@ class Registration:
 
     Attributes:
         plan: SHA-256 of the plan.
-        opened: Per cell, how often its test units had been judged by then; None where its folder was not named.
+        opened: Per cell, how often its test units had been judged by then; None if its folder was not named.
     """
 
     plan: str
@@ -158,7 +158,7 @@ def log_path(plan: Path) -> Path:
 
 
 def registrations(plan: Path) -> list[Registration]:
-    """The registrations in a plan's log; an error where a line was altered."""
+    """The registrations in a plan's log; an error if a line was altered."""
     path = log_path(plan)
     data = reading.content(path) if reading.exists(path) else b""
     entries, before = [], b""
@@ -196,7 +196,7 @@ def register(path: Path, opened: Mapping[str, int | None]) -> Registration:
 
 
 def registered(path: Path) -> tuple[ComparisonPlan, Registration]:
-    """A plan and its registration; an error where the file differs from every registered plan."""
+    """A plan and its registration; an error if the file differs from every registered plan."""
     plan = read_plan(path)
     registration = next((item for item in registrations(path) if item.plan == plan.digest), None)
     if registration is None:

@@ -57,7 +57,7 @@ def _by_intervals(
 
 
 def _draw_ranks(samples: Float[np.ndarray, "allocator draw"]) -> DrawRanks | None:
-    """Rank of each allocator in every draw, shared by values equal up to rounding; None where that is ambiguous."""
+    """Rank of each allocator in every draw; values equal up to rounding share a rank. None if that is ambiguous."""
     if np.isnan(samples).any():
         return None
     number, drawn = samples.shape

@@ -64,7 +64,7 @@ class Standing(AllocatorRecord):
         cells: Number of cells.
         oracle: The reference that nDG divides by, as in `Row`.
         chance: The reference that stands for random below, as in `Row`; ranks compare gains whatever it is.
-        rank: Best possible rank; None where it has none.
+        rank: Best possible rank; None if it has none.
         rank_hi: Worst possible rank.
         versus_random: Mean over cells of (gain - random's gain) / all-cheap loss.
         versus_random_lo: Lower bound of its paired 95 % interval.
@@ -75,7 +75,7 @@ class Standing(AllocatorRecord):
         gain_share: Mean over cells of gain / all-cheap loss.
         benefit_share: The same for the benefit.
         harm_share: The same for the harm, a positive number.
-        verdict: better, worse or unresolved against random; infeasible where it cannot pay for itself.
+        verdict: better, worse or unresolved against random; infeasible if it cannot pay for itself.
         reason: Why something is None.
     """
 
@@ -104,7 +104,7 @@ def standings(results: Mapping[str, Result], *, unranked: Collection[str] = ()) 
 
 
 def standings_of_bases(bases: Mapping[str, Basis], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
-    """The same from the basis of each result."""
+    """The standings from the basis of each result."""
     judged = {cell: _by_row(item) for cell, item in bases.items()}
     pooled = {(row.allocator, row.budget): row for row in pool_bases(bases)}
     cells = list(bases.values())
@@ -247,7 +247,7 @@ def _standings(
     seed: int,
     cache: Path | None,
 ) -> dict[str, Any]:
-    """The same as plain dicts, without looking into the cache of standings."""
+    """The rows of `track_standings` as plain dicts, without the cache of standings."""
     overall: list[Standing] = []
     single: dict[str, list[Standing]] = {key: [] for key in cells}
     seeds = _seeds(cells, seed)
@@ -263,7 +263,7 @@ def _standings(
 
 
 def _seeds(cells: Mapping[str, TrackedCell], seed: int) -> dict[str, int]:
-    """The seed of each cell's draws: one per data set, or one per list of units where its cells have several lists."""
+    """The seed of each cell's draws: one per data set, or one per list of units if its cells have different lists."""
     datasets = {key: cell.split.dataset for key, cell in cells.items()}
     positions = {key: DATASETS.index(data) if data in DATASETS else len(DATASETS) for key, data in datasets.items()}
     seeds = {}
@@ -314,7 +314,7 @@ JUDGES = "deepval.judging.rows"
 Gains = Float[np.ndarray, "number"]
 """A submission under one budget: its gain in every resample, then benefit and number escalated in the full sample."""
 GainsByBudget = tuple[Gains | None, ...]
-"""The gains under every budget; None where the submission cannot pay for itself."""
+"""The gains under every budget; None if the submission cannot pay for itself."""
 
 
 def judgements(
@@ -393,7 +393,7 @@ def _write_gains(path: Path, judged: Mapping[str, GainsByBudget]) -> None:
 
 
 def _read_gains(path: Path, resamples: int) -> dict[str, GainsByBudget]:
-    """The cached gains by key; empty where the file is missing, damaged, of another version or of other draws."""
+    """The cached gains by key; empty if the file is missing, damaged, of another version or of other draws."""
     paid, numbers = sealed_or_none(path, JUDGEMENTS_SCHEMA, JUDGEMENTS_WHAT) or ({}, b"")
     if 8 * (resamples + 2) * sum(map(sum, paid.values())) != len(numbers):
         return {}

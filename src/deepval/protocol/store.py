@@ -59,7 +59,7 @@ def _imported(path: Path) -> tuple[str, ...]:
 
 @cache
 def _path(module: str) -> Path | None:
-    """The source file of a module; None where there is none."""
+    """The source file of a module; None if there is none."""
     base = ROOT.joinpath(*module.split(".")[1:])
     candidates = (base / "__init__.py", base.with_suffix(".py"))
     return next((candidate for candidate in candidates if candidate.is_file()), None)
@@ -104,7 +104,7 @@ def is_stored(folder: Path) -> bool:
 
 
 def contents(folder: Path) -> dict[str, bytes] | None:
-    """The content of each file of a folder by name; None where a file is missing or altered."""
+    """The content of each file of a folder by name; None if a file is missing or altered."""
     try:
         digests = read_json(folder / LIST)["files"]
         files = {str(name): reading.content(folder / str(name)) for name in digests}
@@ -114,7 +114,7 @@ def contents(folder: Path) -> dict[str, bytes] | None:
 
 
 def store_result(root: Path, kind: str, rests_on: Mapping[str, Any], make: Callable[[], Mapping[str, bytes]]) -> Path:
-    """The folder of the result that depends on these inputs; `make` computes it where it is missing or altered."""
+    """The folder of the result that depends on these inputs; `make` computes it if it is missing or altered."""
     folder = result_folder(root, kind, rests_on)
     if not is_stored(folder):
         files = dict(make())

@@ -26,7 +26,7 @@ from deepval.tables.values import ValueTable
 PARTS = ("input", "unit_ids", "unit")
 """Columns of a cell's table that a reader gets."""
 NO_MEMORY = 3
-"""Exit code where the memory limit was reached."""
+"""Exit code if the memory limit was reached."""
 
 
 @dataclass(frozen=True)

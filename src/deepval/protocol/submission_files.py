@@ -42,7 +42,7 @@ class WantedScores:
     Attributes:
         table: All inputs with their units and the cell's modes; its losses are not used.
         units: Validation and test units, whose inputs must be scored.
-        profile: Name of its cost profile; None where costs are unknown.
+        profile: Name of its cost profile; None if costs are unknown.
     """
 
     table: ValueTable = field(repr=False)
@@ -218,7 +218,7 @@ class Reading:
     """The content of a folder, or the reasons why it is refused.
 
     Attributes:
-        problems: One sentence for each fault; all other attributes are empty where there is one.
+        problems: One sentence for each fault; if there is one, all other attributes are empty.
         card: Content of the card.
         scores: Per cell, the scores of validation and test inputs.
         files: SHA-256 of every file.
@@ -252,7 +252,7 @@ def read_folder(folder: Path, cells: Mapping[str, WantedScores]) -> Reading:
 
 
 def file_digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file of a submission; an error where it contains a file that no submission may contain."""
+    """SHA-256 of every file of a submission; an error if it contains a file that no submission may contain."""
     return _digests(folder, _files(folder))
 
 
@@ -265,7 +265,7 @@ def _refused(problems: Sequence[str]) -> Reading:
 
 
 def plain_name(name: str) -> str:
-    """A file's name for use in a message: unchanged where it is plain, else quoted and shortened."""
+    """A file's name for use in a message: unchanged if it is plain, otherwise quoted and shortened."""
     return name if re.fullmatch(r"[A-Za-z0-9 ._+()/-]{1,120}", name) else quote(name)
 
 
@@ -277,7 +277,7 @@ def _check_name(folder: Path) -> None:
 
 
 def _card(data: bytes) -> tuple[dict[str, Any], list[str]]:
-    """A card's content, empty where it has faults; and one sentence for each fault."""
+    """A card's content (empty if it has faults), and one sentence for each fault."""
     try:
         content = card_content(data)
     except InputError as error:

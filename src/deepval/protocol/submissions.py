@@ -130,7 +130,7 @@ READS = "deepval.protocol.submission_child"
 
 
 class StoredReadings:
-    """Returns a reader's stored answer for an unchanged folder, or else asks a reader.
+    """Returns the stored answer for an unchanged folder; for any other folder, asks a reader.
 
     `purpose` is plain data that an answer depends on besides the folder: the cells that are to be scored.
     """
@@ -163,7 +163,7 @@ class StoredReadings:
 
 
 def _read_answers(path: Path) -> dict[str, bytes]:
-    """The stored answers by key; empty where the file is missing or damaged."""
+    """The stored answers by key; empty if the file is missing or damaged."""
     lengths, content = sealed_or_none(path, READINGS_SCHEMA, READINGS_WHAT) or ({}, b"")
     answers, begin = {}, 0
     for key, length in lengths.items():
@@ -173,7 +173,7 @@ def _read_answers(path: Path) -> dict[str, bytes]:
 
 
 def _files_of(answer: bytes) -> Mapping[str, str] | None:
-    """The file hashes in a reader's answer; None where the answer has none."""
+    """The file hashes in a reader's answer; None if the answer has none."""
     try:
         return json_content(answer.partition(b"\n")[0], "what a reader said")["files"]
     except (InputError, TypeError, KeyError):
@@ -228,7 +228,7 @@ def check_all(
     cache: Path | None = None,
     watch: Watch = unwatched,
 ) -> list[Checked]:
-    """The same for many folders, in their order; with a cache, unchanged folders are not read again."""
+    """The submission or the faults of each folder, in order; with a cache, unchanged folders are not read again."""
     scored_cells = wanted(cells)
     stored = None if cache is None else StoredReadings(cache, [[c.name, c.digest, c.profile] for c in cells.values()])
     with tempfile.TemporaryDirectory(prefix="deepval-") as home:
@@ -343,7 +343,7 @@ class History:
 
     Attributes:
         versions: Per submission, the SHA-256 of its files in every version, oldest first.
-        turns: The turn in which each version was new (0 where the file does not contain it).
+        turns: The turn in which each version was new (0 if history.json does not contain it).
         folders: The folder of each submission's last version.
         sketches: Per SHA-256 of a file of scores, how it ranks a sample of the test inputs.
     """
@@ -363,7 +363,7 @@ class History:
 
 
 def read_history(folder: Path) -> History:
-    """The earlier versions of submissions in a folder; none where there is no history."""
+    """The earlier versions of submissions in a folder; empty if there is no history."""
     path = folder / HISTORY
     if not reading.exists(path) and not reading.is_link(path):
         return History()

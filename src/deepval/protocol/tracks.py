@@ -43,7 +43,7 @@ class Need:
         patterns: Patterns of the files in the data folder; one of them must match.
         count: Required number of files.
         get: Sentence on what to obtain and from where.
-        sha256: Hash of the file; None where there are several files or the track publishes no hash.
+        sha256: Hash of the file; None if there are several files or the track publishes no hash.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Need:
         return max(_count(data, pattern, self.count) for pattern in self.patterns)
 
     def lacking(self, data: Path | None) -> str | None:
-        """The files that this machine lacks, as a phrase; None where it has all."""
+        """The files that this machine lacks, as a phrase; None if it has all."""
         count = 0 if data is None else self.available(data)
         locations = " or ".join(self.patterns)
         if data is None or count < self.count:
@@ -75,7 +75,7 @@ class TrackCell:
         track: The track's name.
         definition: Everything that the cell depends on; its id contains the hash of this.
         needs: The files that it is built from.
-        costs: The whole cost profile, None where the track has none.
+        costs: The whole cost profile; None if the track has none.
         published: Whether the track publishes hashes of its files, so that a built cell can be compared with it.
     """
 
@@ -115,7 +115,7 @@ class TrackCell:
         return "-".join([d["dataset"]["name"], *d["modes"], d["geometry"], d["system"]["name"], *loss])
 
     def missing(self, data: Path | None) -> list[str]:
-        """What this version or machine lacks to build the cell, as phrases; empty where it can be built."""
+        """What this version or machine lacks to build the cell, as phrases; empty if it can be built."""
         d = self.definition
         parts = (
             ("downstream system", d["system"]["name"], {*SYSTEMS, LEARNED_PLANNER}),
@@ -235,7 +235,7 @@ def _count(data: Path, pattern: str, enough: int) -> int:
 
 
 def build_command(cell: TrackCell, data: Path | None) -> str | None:
-    """The `deepval build` command of a cell from detections or of the synthetic world; None where there is none."""
+    """The `deepval build` command for a cell from detections or of the synthetic world; None for other cells."""
     d = cell.definition
     costs = d["costs"]["profile"] if d["costs"] else None
     if d["dataset"]["name"] == "synthetic":
@@ -255,11 +255,11 @@ class TrackMatch(NamedTuple):
 
 
 def track_match(spec: CellSpec, costs: Mapping[str, Any] | None) -> TrackMatch | None:
-    """The track's cell with the built cell's name and the fewest differences; None where no track has that name.
+    """The track's cell with the built cell's name and the fewest differences; None if no track has that name.
 
     Args:
         spec: Specification of the built cell.
-        costs: The content of its costs file; None where it has none.
+        costs: The content of its costs file; None if it has none.
     """
     namesakes = [cell for track in read_tracks() for cell in track.cells if cell.spec.name == spec.name]
     matches = [TrackMatch(cell, differences(cell, spec, costs)) for cell in namesakes]
@@ -287,7 +287,7 @@ class TrackedCell:
         name: Name of its folder, and of the score file in a submission.
         built: The cell itself.
         profile: Name of its cost profile; None where costs are unknown.
-        match: The track's cell of the same name and the differences from it; None where no track has one.
+        match: The track's cell of the same name and the differences from it; None if no track has one.
     """
 
     name: str
@@ -317,7 +317,7 @@ class TrackedCell:
 
     @property
     def official(self) -> TrackCell | None:
-        """The track's cell that it equals; None where it equals none."""
+        """The track's cell that it equals; None if there is none."""
         return None if self.match is None or self.match.differences else self.match.cell
 
     @property

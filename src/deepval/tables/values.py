@@ -1,9 +1,9 @@
 """Losses per input and mode, grouped in units -> decision values, and a summary of the setting.
 
 The decision value of mode m on an input is V = loss(cheap) - loss(m), in units of the loss: positive where the
-mode helps, exactly 0 where it changes nothing, negative where it harms. It is gross of cost. Without a mode it
-means the full one. An input is *affected* where V != 0, or |V| > 1e-9 where losses come from geometry rather than from
-a few actions; shares that divide by zero are NaN.
+mode helps, exactly 0 where it changes nothing, negative where it harms. Costs are not deducted. "Decision value"
+without a mode means that of the full mode. An input is *affected* where V != 0, or |V| > 1e-9 where losses come from
+geometry rather than from a few actions. Shares that divide by zero are NaN.
 """
 
 import hashlib
