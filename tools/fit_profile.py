@@ -1,8 +1,8 @@
 """Shared data -> the detection profile that ships with deepval, and how well it predicts what was measured.
 
 Run: python tools/fit_profile.py ../shared/data
-With --more, the shipped profile stays as it is: a refit on the 439 frames of kitti_more is judged beside it, half of the
-sequences at a time, and the outcomes are counted.
+With --more, the shipped profile stays as it is. A refit on the 439 frames of kitti_more is judged beside it, half of
+the sequences at a time, and the outcomes are counted.
 """
 
 import sys
