@@ -84,10 +84,10 @@ def rows(
                     mode,
                     frames,
                     _ratio(len(hit), frames),
-                    _ratio(np.count_nonzero(hit), frames),
+                    _ratio(int(hit.sum()), frames),
                     _ratio(sum(part.false_positives for part in of_mode), frames),
-                    _ratio(np.count_nonzero(hit), len(hit)),
-                    *(_ratio(np.count_nonzero(hit[band]), np.count_nonzero(band)) for band in in_bands),
+                    _ratio(int(hit.sum()), len(hit)),
+                    *(_ratio(int(hit[band].sum()), int(band.sum())) for band in in_bands),
                     None if None in loose else _ratio(sum(filter(None, loose)), frames),
                 )
             )
