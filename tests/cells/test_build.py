@@ -137,7 +137,8 @@ def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path
         ),
         (
             ("--dataset", "mars"),
-            "--dataset must be one of argoverse2, kitti, nuplan, nuscenes, scenarionet, synthetic, waymo; found 'mars'",
+            "--dataset must be one of argoverse2, commonroad, kitti, nuplan, nuscenes, scenarionet, synthetic, waymo; "
+            "found 'mars'",
         ),
         (("--dataset", "kitti"), "--dataset kitti needs --root"),
         (("--threshold", "high"), "--threshold must be a number or NAME=NUMBER; found 'high'"),

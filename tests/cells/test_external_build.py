@@ -28,7 +28,13 @@ from shared import shared_data
 pytest.importorskip("shapely", reason="the extra `planners` has shapely")
 SYSTEMS = ("pdm-closed-safety", "pdm-closed-scalar", "idm-safety", "idm-scalar")
 PAIRS = (("none", "reference"), ("profile-320", "profile-640"))
-CASES = [("waymo", PAIRS[0]), ("nuplan", PAIRS[0]), ("scenarionet", PAIRS[1]), ("argoverse2", PAIRS[1])]
+CASES = [
+    ("waymo", PAIRS[0]),
+    ("nuplan", PAIRS[0]),
+    ("scenarionet", PAIRS[1]),
+    ("argoverse2", PAIRS[1]),
+    ("commonroad", PAIRS[1]),
+]
 """Every source and every pair; the others are in tests/slow."""
 HOME = Path(mkdtemp(prefix="deepval-external-"))
 SIGNALS = ("ego-speed", "criticality")
@@ -99,7 +105,7 @@ def check_cell(folder, *, fits):
 @pytest.mark.parametrize(("name", "pair"), CASES, ids=lambda value: value if isinstance(value, str) else value[0])
 def test_every_source_goes_the_same_way(name, pair):
     folders, said = cells(name, pair)
-    check_cells(folders, said, fits=name in ("waymo", "scenarionet"))
+    check_cells(folders, said, fits=name in ("waymo", "scenarionet", "commonroad"))
 
 
 def check_cells(folders, said, *, fits):

@@ -201,5 +201,7 @@ def test_what_is_no_json_is_told(tmp_path, content):
 def test_a_folder_without_scenarios_is_told(tmp_path):
     with pytest.raises(InputError, match="must hold JSON files"):
         Waymo(tmp_path).unit_ids()
-    with pytest.raises(InputError, match="must be a JSON file that can be read"):
-        Waymo(tmp_path).read_unit(UNIT)
+    files.write(tmp_path / "deep" / "er")
+    assert Waymo(tmp_path).unit_ids() == (UNIT,)
+    with pytest.raises(InputError, match="units must be among a1b2c3; found b"):
+        Waymo(tmp_path).read_unit("b")

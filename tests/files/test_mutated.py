@@ -82,6 +82,7 @@ SAMPLED = (
     "argoverse intrinsics",
     "scenarionet",
     "waymo",
+    "commonroad",
 )
 SAMPLED += ("nuplan log", "nuplan map", "nuscenes sample_annotation", "nuscenes map")
 

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera, image_points_px, transform
 from deepval.geometry.classes import HEIGHT_M, LENGTH_M, SUPER_CLASS, lookup, super_class
-from deepval.geometry.lift import LiftSettings, ground_cue, height_cue, lift
+from deepval.geometry.lift import LiftSettings, fused_depth_m, ground_cue, height_cue, lift, rigid_range_m
 from deepval.perception.placing import lift_bias, monocular_objects
 from deepval.perception.reported.detections import DetectionSet
 from driving import CAMERA_AXES, camera, detections, scene, truth
@@ -95,8 +96,25 @@ def test_lift_bias_per_band_counts_matched_cars_only():
     near, far = lift_bias(modes, [drive], truths=[reference], bands_m=[(0.0, 15.0), (15.0, 30.0)])
     excess = monocular_objects(found, drive).near_m[0] - 10.0
     assert (near.detections, near.mean_m, near.median_m) == (1, pytest.approx(excess), pytest.approx(excess))
+    # A camera without pitch: the axes of camera and vehicle agree, and the whole transform changes nothing.
+    assert near.rigid_median_m == pytest.approx(excess)
     assert far.detections == 0
     assert np.isnan(far.mean_m)
+    assert np.isnan(far.rigid_median_m)
+
+
+def test_the_rigid_transform_is_the_product_with_the_whole_matrix():
+    pitch = np.deg2rad(4.0)
+    level = scene(1).camera
+    turn = np.eye(4)
+    turn[:3, :3] = [[np.cos(pitch), 0, np.sin(pitch)], [0, 1, 0], [-np.sin(pitch), 0, np.cos(pitch)]]
+    camera = replace(level, ego_from_cam=turn @ level.ego_from_cam)
+    box, height_m = np.array([[300.0, 150.0, 380.0, 250.0]]), np.array([1.5])
+    depth_m = float(fused_depth_m(box, height_m, camera=camera)[0])
+    ray = np.array([(340.0 - camera.cx_px) / camera.fx_px, (250.0 - camera.cy_px) / camera.fy_px, 1.0])
+    point = camera.ego_from_cam @ np.append(depth_m * ray, 1.0)
+    assert rigid_range_m(box, height_m, camera=camera)[0] == pytest.approx(point[0])
+    assert abs(point[0] - lift(box, height_m, camera=camera).range_m[0]) > 0.1
 
 
 def test_a_box_centre_lies_half_a_class_length_behind_the_near_face():

@@ -12,7 +12,7 @@ from deepval.cells.folder import read_cell, write
 from deepval.cells.spec import Material, ModeSpec
 from deepval.errors import InputError
 from deepval.judging.concordance import sign_disagreement
-from deepval.paper.analyses import transfer
+from deepval.paper.analyses import out_of_fold, transfer
 from deepval.paper.analyses.targets import across_targets
 from deepval.paper.analysis import analysis
 from deepval.planners.neural.planner import masks_bytes, npz_bytes
@@ -149,3 +149,36 @@ def test_the_command_says_what_is_wrong(words, sentence, folders, tmp_path, monk
 
 def test_rows_are_plain(found):
     json.dumps(asdict(found), allow_nan=False)
+
+
+def test_the_gate_is_fitted_out_of_fold_on_every_target(built):
+    two = {name: built[name] for name in list(built)[:2]}
+    judged = {
+        (row.target, row.alpha): row.ndg
+        for row in across_targets(two, [], alphas=[0.2], draws=0).rows
+        if row.score == "gate-gbm, out of fold"
+    }
+    alone = {
+        (row.cell, row.alpha): row.ndg
+        for row in out_of_fold.rows(two, ["gate-gbm"], alphas=[0.2], draws=0)
+        if row.allocator == "gate-gbm"
+    }
+    assert judged
+    assert judged == alone
+
+
+def test_transfers_are_counted_over_all_budgets_and_wins_at_one():
+    def row(source, target, alpha, regret, verdict, coverage=1.0):
+        return transfer.Transfer("gate", source, target, alpha, coverage, 1.0, 0.5, regret, verdict)
+
+    rows = [
+        row("a", "a", 0.2, 0.0, "better"),
+        row("b", "a", 0.2, -0.3, "better"),
+        row("b", "a", 0.5, 0.1, "better"),
+        row("a", "b", 0.2, -0.1, "unresolved", 0.8),
+        row("b", "b", 0.2, 0.0, "worse"),
+    ]
+    every, covered = transfer.over_cells(rows)
+    assert (every.transfers, every.regret, every.others, every.others_better) == (3, -0.1, 2, 1)
+    assert (every.own, every.own_better) == (2, 1)
+    assert (covered.transfers, covered.regret, covered.others, covered.others_better) == (2, pytest.approx(-0.1), 1, 1)

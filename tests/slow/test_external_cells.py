@@ -12,9 +12,9 @@ from shared import shared_data
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_source_goes_the_same_way(name, pair):
     folders, said = cells(name, pair)
-    check_cells(folders, said, fits=name in ("waymo", "scenarionet"))
+    check_cells(folders, said, fits=name in ("waymo", "scenarionet", "commonroad"))
     for folder in folders.values():
-        check_cell(folder, fits=name in ("waymo", "scenarionet"))
+        check_cell(folder, fits=name in ("waymo", "scenarionet", "commonroad"))
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from unittest import mock
 from test_scenarionet import made_record
 
 import argoverse_files
+import commonroad_files
 import nuplan_files
 import waymo_files
 
@@ -63,4 +64,19 @@ def argoverse2(root: Path) -> Path:
     return root
 
 
-WORLDS = {"waymo": waymo, "nuplan": nuplan, "scenarionet": scenarionet, "argoverse2": argoverse2}
+def commonroad(root: Path) -> Path:
+    """Scenarios that differ in where the other car is parked."""
+    for number in range(UNITS):
+        content = commonroad_files.parts(steps=STEPS)
+        content["obstacles"] = content["obstacles"].replace("<x>50</x>", f"<x>{50 + number}</x>")
+        commonroad_files.write(root, commonroad_files.document(content), f"c{number}")
+    return root
+
+
+WORLDS = {
+    "commonroad": commonroad,
+    "waymo": waymo,
+    "nuplan": nuplan,
+    "scenarionet": scenarionet,
+    "argoverse2": argoverse2,
+}

@@ -31,6 +31,7 @@ from deepval.cells.spec import read_split
 from deepval.cells.view_files import read_frames
 from deepval.datasets import kitti, nuscenes
 from deepval.datasets.logs.argoverse import Argoverse2
+from deepval.datasets.logs.commonroad import CommonRoad
 from deepval.datasets.logs.nuplan import Nuplan
 from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.datasets.logs.waymo import Waymo
@@ -200,7 +201,7 @@ def _array(value: Any) -> np.ndarray:
 
 
 def drive_subjects(home: Path) -> list[Subject]:
-    """Files of logged drives: Argoverse 2, nuPlan, ScenarioNet, Waymo, nuScenes."""
+    """Files of logged drives: Argoverse 2, nuPlan, ScenarioNet, Waymo, CommonRoad, nuScenes."""
     from test_nuscenes import expansion, tables
 
     scenario = argoverse_files.write_scenario(home / "av2")
@@ -208,6 +209,7 @@ def drive_subjects(home: Path) -> list[Subject]:
     nuplan = external_worlds.nuplan(home / "nuplan")
     net = external_worlds.scenarionet(home / "net")
     waymo = external_worlds.waymo(home / "waymo")
+    commonroad = external_worlds.commonroad(home / "commonroad")
     tables(home / "nuscenes" / "v1.0-mini")
     (home / "nuscenes" / "maps" / "expansion").mkdir(parents=True)
     road = expansion() | {"connectivity": {"a": {"incoming": [], "outgoing": ["b"]}}}
@@ -240,6 +242,7 @@ def drive_subjects(home: Path) -> list[Subject]:
         json_subject("nuplan map index", next((nuplan / "maps").glob("*.json")), np_),
         pickle_subject("scenarionet", sorted(net.glob("*.pkl"))[0], read(lambda: ScenarioNet(net))),
         json_subject("waymo", waymo / "w0.json", read(lambda: Waymo(waymo))),
+        text_subject("commonroad", commonroad / "c0.xml", read(lambda: CommonRoad(commonroad))),
         *(
             json_subject(f"nuscenes {path.stem}", path, scenes)
             for path in sorted((home / "nuscenes" / "v1.0-mini").glob("*.json"))

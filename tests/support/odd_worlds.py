@@ -30,7 +30,7 @@ COMMANDS = [
     *(KITTI.replace("small.parquet", name) for name in ("{}.json", "{}.txt", "{}")),
     f"{KITTI} --costs {{}}.toml", f"{KITTI} --units {{}}.txt", KITTI.replace("--out out", "--out {}/out"),
     *(f"build --out out --dataset {name} --root {{}} --mode none --mode reference"
-      for name in ("nuscenes", "nuplan", "waymo", "scenarionet", "argoverse2")),
+      for name in ("nuscenes", "nuplan", "waymo", "scenarionet", "argoverse2", "commonroad")),
     "build --out out --units scene-00,scene-01 --system planner-ade --weights {}.npz --masks x.csv",
     "build --out out --units scene-00,scene-01 --maps {}",
     "demo --out {}/demo", "perceive {} -w detector.onnx --size 64 --out c --samples 0",

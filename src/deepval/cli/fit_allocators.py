@@ -80,10 +80,10 @@ def profile(
 
 
 def stages_of(target: str, cell: Path) -> tuple[str, Stages, Items]:
-    """What an allocator's scores are called, its stages from frame to score, and the frames of a cell they run on.
+    """The name of an allocator's scores, its stages from frame to score, and the frames of a cell that they run on.
 
-    The first is all from the cheap mode's boxes on, memory included: for a learned allocator to the row that its
-    models take.
+    The first stage starts at the cheap mode's boxes and includes the memory of earlier frames. For a learned allocator,
+    it ends with the row that its models take.
     """
     allocator, built = allocator_named(target, cell), read_cell(cell)
     frames = _frames(built)

@@ -6,6 +6,7 @@ from typing import Any
 from deepval.datasets.dataset import Dataset, Recording
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.logs.argoverse import Argoverse2
+from deepval.datasets.logs.commonroad import CommonRoad
 from deepval.datasets.logs.nuplan import Nuplan
 from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.datasets.logs.waymo import Waymo
@@ -15,6 +16,7 @@ from deepval.errors import InputError
 
 DATASETS: dict[str, Callable[..., Dataset]] = {
     "argoverse2": Argoverse2,
+    "commonroad": CommonRoad,
     "kitti": Kitti,
     "nuplan": Nuplan,
     "nuscenes": NuScenes,

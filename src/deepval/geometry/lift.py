@@ -65,6 +65,39 @@ def height_cue(
     return Cue(depth_m, 1.0 / spread_m**2)
 
 
+def fused_depth_m(
+    box_px: Float[np.ndarray, "det 4"],
+    height_m: Float[np.ndarray, "det"],
+    *,
+    camera: Camera,
+    settings: LiftSettings | None = None,
+) -> Float[np.ndarray, "det"]:
+    """Depth along the optical axis, from both cues."""
+    settings = settings or LiftSettings()
+    ground = ground_cue(box_px, camera, settings=settings)
+    height = height_cue(box_px, height_m, camera=camera, settings=settings)
+    fused = (ground.weight * ground.depth_m + height.weight * height.depth_m) / (ground.weight + height.weight)
+    return np.clip(fused, settings.nearest_m, settings.farthest_m)
+
+
+def rigid_range_m(
+    box_px: Float[np.ndarray, "det 4"],
+    height_m: Float[np.ndarray, "det"],
+    *,
+    camera: Camera,
+    settings: LiftSettings | None = None,
+) -> Float[np.ndarray, "det"]:
+    """Range with the whole rigid transform on the fused point, rotation too; for comparison with `lift` alone.
+
+    The fused point lies at the fused depth on the ray through the middle of the bottom edge.
+    """
+    depth_m = fused_depth_m(box_px, height_m, camera=camera, settings=settings)
+    across = ((box_px[:, 0] + box_px[:, 2]) / 2 - camera.cx_px) / camera.fx_px
+    down = (box_px[:, 3] - camera.cy_px) / camera.fy_px
+    r_x = camera.ego_from_cam[0]
+    return depth_m * (r_x[0] * across + r_x[1] * down + r_x[2]) + r_x[3]
+
+
 def lift(
     box_px: Float[np.ndarray, "det 4"],
     height_m: Float[np.ndarray, "det"],
@@ -73,11 +106,7 @@ def lift(
     settings: LiftSettings | None = None,
 ) -> Lifted:
     """Near-face range and lateral extent of image boxes of known class height, in the ego frame."""
-    settings = settings or LiftSettings()
-    ground = ground_cue(box_px, camera, settings=settings)
-    height = height_cue(box_px, height_m, camera=camera, settings=settings)
-    fused = (ground.weight * ground.depth_m + height.weight * height.depth_m) / (ground.weight + height.weight)
-    depth_m = np.clip(fused, settings.nearest_m, settings.farthest_m)
+    depth_m = fused_depth_m(box_px, height_m, camera=camera, settings=settings)
     t_x, t_y = camera.ego_from_cam[0, 3], camera.ego_from_cam[1, 3]
     left_m = -depth_m * (box_px[:, 0] - camera.cx_px) / camera.fx_px + t_y
     right_m = -depth_m * (box_px[:, 2] - camera.cx_px) / camera.fx_px + t_y

@@ -192,7 +192,7 @@ def check_statistic(of: str) -> None:
 
 
 def oracle_of(contender: Contender) -> str | None:
-    """The oracle that a contender's nDG divides by; streams are never measured by the ladder's."""
+    """The oracle that a contender's nDG divides by; for streams, always the oracle over the full mode only."""
     return contender.row.oracle if isinstance(contender, Judged) else "oracle"
 
 
@@ -214,7 +214,8 @@ class Comparison(BudgetRecord):
         loss: The same difference in units of the loss.
         loss_lo: Lower bound of its paired 95 % interval.
         loss_hi: Upper bound.
-        unit: share, or loss where the all-cheap loss is not positive or nearly zero: how to read it.
+        unit: Unit in which to read the difference: share, or loss where the all-cheap loss is not positive or nearly
+            zero.
         second_lo: Lower bound of the second opinion on the difference, for few or unequal units.
         second_hi: Upper bound.
         second_loss_lo: Lower bound of the second opinion on the difference in units of the loss.
@@ -226,7 +227,7 @@ class Comparison(BudgetRecord):
         reason: Why something is None.
         of: What is compared: gain, benefit or harm; the candidate is better where it has less harm.
         draws: Number of draws.
-        dropped: Draws that could not be compared, for want of a positive all-cheap loss.
+        dropped: Draws that could not be compared, because their all-cheap loss is not positive.
     """
 
     candidate: str
@@ -251,7 +252,7 @@ class Comparison(BudgetRecord):
 
 
 def compare(result: Result, candidate: str, baseline: str, *, of: Statistic = "gain") -> tuple[Comparison, ...]:
-    """Paired differences of two contenders of one result with samples, under each budget of both.
+    """Paired differences of two contenders of one result with samples, under each budget that both have.
 
     Args:
         result: Fresh from evaluate(), or loaded with its samples.

@@ -17,12 +17,12 @@ from deepval.tables.values import most_helpful
 PAIRED = 16
 """Inputs of a block that are compared pair by pair: a short merge costs more."""
 MERGED = 64
-"""Items of a half from which on NumPy's stable sort, which merges runs, is the faster one."""
+"""Items of a half above which NumPy's stable sort, which merges runs, is faster."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """How many of how many inputs; `share` is NaN where there are none to count among."""
+    """A count among a number of inputs; `share` is NaN if that number is 0."""
 
     count: int
     of: int
@@ -82,14 +82,14 @@ class TransferBounds:
 
 
 class Reversal(NamedTuple):
-    """Inputs that both systems want escalated: `first` before `second` for one, after it for the other."""
+    """Two inputs that both systems want escalated: one system ranks `first` higher, the other ranks `second` higher."""
 
     first: int
     second: int
 
 
 def affected(value: Num[np.ndarray, "input"], *, tolerance: float = 0.0) -> Bool[np.ndarray, "input"]:
-    """Which inputs a quantity is non-zero on: |value| > tolerance."""
+    """The inputs on which a quantity is not zero: |value| > tolerance."""
     (v,) = _align(value)
     return np.abs(v) > tolerance
 
@@ -165,9 +165,9 @@ def pair_counts(first: Num[np.ndarray, "input"], second: Num[np.ndarray, "input"
 def transfer(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "input"], *, k: int) -> TransferBounds:
     """The optimal allocations of at most k inputs for `value`, at their best and worst for `other_value`.
 
-    With at least k positive values an optimum holds everything strictly above the k-th largest and fills up
-    with inputs equal to it; with fewer it holds every positive input and any zero-valued ones in the slots
-    left. nDG = gain/OPT with OPT = the sum of the min(k, |P|) largest positive other values.
+    With at least k positive values, an optimum contains every input strictly above the k-th largest value and fills up
+    with inputs equal to that value. With fewer, it contains every positive input and, in the slots left, any inputs of
+    value 0. nDG = gain/OPT with OPT = the sum of the min(k, |P|) largest positive other values.
     """
     v, other = _align(value, other_value)
     if k < 0:
@@ -178,7 +178,7 @@ def transfer(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "inpu
     cut = 0.0 if k > taken.size else taken.min(initial=np.inf)
     sure, free = v > cut, v == cut
     slots = k - int(sure.sum())
-    # Inputs at a positive cut must fill the slots; zero-valued ones join only where that is worth something.
+    # Inputs at a positive cut must fill the slots; inputs of value 0 join only if that widens the bounds.
     optional = bool(cut == 0)
     oracle_gain = math.fsum(most_helpful(other, k))
     return TransferBounds(
@@ -189,9 +189,10 @@ def transfer(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "inpu
 
 
 def reversal(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "input"]) -> Reversal | None:
-    """A pair positive under both with value[first] > value[second] and the opposite under the other, or None.
+    """A pair of inputs that is positive for both systems, and that the two systems order differently; None without one.
 
-    Where there is one, no single strict ranking is optimal for both systems at every budget.
+    value[first] > value[second], and other_value[first] < other_value[second]. If there is such a pair, no single
+    strict ranking is optimal for both systems at every budget.
     """
     v, other = _align(value, other_value)
     both_help = np.flatnonzero((v > 0) & (other > 0))
@@ -237,12 +238,12 @@ def _run_starts(changes: Bool[np.ndarray, " step"]) -> Int[np.ndarray, " run"]:
 
 
 def _pairs_within(sizes: Int[np.ndarray, " group"]) -> int:
-    """Pairs of which both are in the same group."""
+    """Number of pairs within a group."""
     return int((sizes * (sizes - 1) // 2).sum())
 
 
 def _ranks(x: Float[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
-    """Number of different values below each."""
+    """Number of different values below each value."""
     order = np.argsort(x)
     ascending = x[order]
     ranks = np.empty(x.size, dtype=np.int64)
@@ -266,7 +267,7 @@ def _inversions(ranks: Int[np.ndarray, "input"]) -> int:
     Sorted with their half as the last bit, the j-th item of a right half stands behind the left items that do not
     exceed it, so its position gives the number of items that do: width - (position - j).
     """
-    # The padding adds no inversion: nothing exceeds it, and only its equals follow it.
+    # The padding adds no inversion: nothing exceeds it, and only more padding follows it.
     size, most = max(PAIRED, 1 << (ranks.size - 1).bit_length()), int(ranks.max())
     blocks = np.full(size, most, dtype=np.uint32 if most < 1 << 31 else np.uint64)
     blocks[: ranks.size] = ranks

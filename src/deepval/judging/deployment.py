@@ -292,7 +292,7 @@ def _rates(resamples: Resampling, accepted: Sequence[Float[np.ndarray, "unit"]])
 BEST = "best"
 """Stands for the policy that replays best."""
 NEAR = 0.02
-"""A policy whose replayed rate is further than this from the target is chosen only if all are."""
+"""A policy whose replayed rate is further than this from the target is chosen only if all policies' rates are."""
 TUNED = ("adaptive threshold", "token bucket")
 """Policies with a setting to tune."""
 
@@ -333,10 +333,11 @@ def deployment(
         table: The inputs.
         scores: The allocator's scores, aligned with them.
         budget: What may be escalated, or spent.
-        calibration: Units that set the threshold; all where None.
-        units: Units for which to expect a rate; the calibration units where None.
-        policy: Name of a streaming policy; "best" for the largest gain on the calibration units among those whose rate
-            there is within 2 points of the target, or else the nearest rate.
+        calibration: Units that set the threshold; None for all units.
+        units: Units for which to expect a rate; None for the calibration units.
+        policy: Name of a streaming policy, or "best". "best" is the policy with the largest gain on the calibration
+            units among those whose rate there is within 2 points of the target; if there is none, the policy with the
+            nearest rate.
         reset: Whether units are streams of their own.
         missing: Whether an input without a score is an error or ranked last.
         draws: Number of draws of units for the interval of the rate.
@@ -398,7 +399,7 @@ def _policies(
     """The policies to replay: the one of this name, or all that can run; policies with a parameter are tuned."""
     plain = name.replace("-", " ")
     if plain == BEST and (priced or table.order is None):
-        plain = "frozen threshold"  # the only one that needs no time order; with costs it stands for a price
+        plain = "frozen threshold"  # the only policy that needs no time order; with costs it stands for a price
     if priced and plain not in TUNED:
         return [plain]
     if plain != BEST:
@@ -432,7 +433,7 @@ def _replay(routing: Routing, scores: Float[np.ndarray, "input *mode"], table: V
 
 
 def _order(table: ValueTable) -> Num[np.ndarray, "input"]:
-    """Arrival order of the inputs; that of the table if it has no times (the rate of a threshold ignores order)."""
+    """Arrival order of the inputs; the table's order if it has no times (the rate of a threshold ignores order)."""
     return np.arange(len(table)) if table.order is None else table.order
 
 

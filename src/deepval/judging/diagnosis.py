@@ -43,9 +43,9 @@ class BudgetCheck(BudgetRecord):
         alpha: The budget's share.
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
-        slots: Inputs that a zero-cost allocator may escalate.
-        helped: Inputs that escalation helps.
-        state: binding where more inputs are helped than may be escalated, else slack.
+        slots: Number of inputs that a zero-cost allocator may escalate.
+        helped: Number of inputs that escalation helps.
+        state: binding if more inputs are helped than may be escalated, otherwise slack.
         forced: Whether so many slots force even the oracle of a fixed quota to escalate harmful inputs.
         oracle_share: Share of the all-cheap loss that the oracle removes.
     """
@@ -81,12 +81,12 @@ class Held(Record):
     Attributes:
         what: value (what escalation can gain) or harm (what it can cost).
         by: unit or input.
-        holders: How many hold any of it.
-        effective: 1 / sum of squared shares: as many equal holders would be as uneven.
-        half: Fewest that together hold half of it.
-        top: Id of the one that holds most.
-        top_share: Its share.
-        gini: 0 where all are equal, near 1 where one holds everything.
+        holders: Number of units or inputs with a part of the total.
+        effective: 1 / sum of squared shares: the number of equal parts with the same sum of squares.
+        half: Smallest number of units or inputs that together have half of the total.
+        top: Id of the unit or input with the largest part.
+        top_share: Its share of the total.
+        gini: 0 where all parts are equal, near 1 where one unit or input has everything.
     """
 
     what: str
@@ -104,7 +104,7 @@ class WidthCheck(BudgetRecord):
     """How wide intervals are, and how many units would resolve a difference.
 
     Attributes:
-        allocator: Its name, or a reference that stands in for one: random (no skill), oracle (all of it).
+        allocator: Name of an allocator, or of a reference in its place: random (no skill) or oracle (full skill).
         kind: selection, latency, energy or money.
         alpha: The budget's share.
         convention: What a measured budget counts.
@@ -161,14 +161,15 @@ class Diagnosis(Record):
         inputs: Number of inputs.
         units: Number of units.
         affected: Inputs whose loss escalation changes; on the others every choice is as good.
-        helped: Inputs that it helps.
-        harmed: Inputs that it harms.
-        difference: The share of the all-cheap loss that is asked to be resolved.
+        helped: Inputs that escalation helps.
+        harmed: Inputs that escalation harms.
+        difference: The difference to resolve, as a share of the all-cheap loss.
         budgets: Whether each budget binds.
         ties: What ties decide.
-        held: On how many units and inputs value and harm rest.
-        widths: How wide intervals are, and what would be enough units.
-        verdicts: Which verdicts one unit decides, of 3 to 100 units; empty without scores or intervals.
+        held: How many units and inputs value and harm come from.
+        widths: How wide intervals are, and how many units would be enough.
+        verdicts: Which verdicts a single unit decides. Empty without scores or intervals, and with fewer than 3 or
+            more than 100 units.
     """
 
     inputs: int
@@ -197,17 +198,19 @@ def diagnose(
     difference: float = DIFFERENCE,
     watch: Watch = unwatched,
 ) -> Diagnosis:
-    """The conclusions that a table of losses supports about allocators under budgets; about any of them without scores.
+    """The conclusions that a table of losses supports about allocators under budgets.
+
+    Without scores, they are about any allocator.
 
     Args:
         table: The losses.
         scores: Per allocator, its scores aligned with the table.
-        budgets: As of `evaluate`.
-        units: Units to judge on; all where None.
+        budgets: As in `evaluate`.
+        units: Units to judge on; None for all.
         draws: Number of draws, or "exact"; 0 for no widths and no verdicts.
         seed: Seed of the draws.
-        missing: As of `evaluate`.
-        missing_costs: As of `evaluate`.
+        missing: As in `evaluate`.
+        missing_costs: As in `evaluate`.
         difference: The difference to resolve, as a share of the all-cheap loss.
         watch: Reports the progress of long loops.
     """

@@ -68,14 +68,14 @@ def evaluate(
     Args:
         table: A `ValueTable`, or anything `read_values` reads.
         scores: Per allocator, an array in the table's order or columns `input` and `score` (aligned by id).
-        budgets: One or several: a share of the inputs (0.2), `Selection`, `Latency`, `Energy` or `Money`; selection
-            at 10, 20, 30 and 50 % where None.
+        budgets: One or several: a share of the inputs (0.2), `Selection`, `Latency`, `Energy` or `Money`. None means
+            selection budgets of 10, 20, 30 and 50 %.
         draws: Number of bootstrap draws of units, or "exact" to enumerate them all; 0 for no intervals.
         seed: Seed of the draws.
-        modes: Modes to judge, cheap first and full last; all in the order of the table where None.
-        units: Units to judge on; all but the calibration units where None.
+        modes: Modes to judge, cheap first and full last; None for all, in the order of the table.
+        units: Units to judge on; None for all but the calibration units.
         calibration: Units on which streaming policies are calibrated; they are not judged.
-        by: Columns of the table; inputs are also judged within their groups, with the same draws.
+        by: Columns of the table that divide the inputs into groups, which are also judged, with the same draws.
         missing: Whether an input without a score is an error or ranked last ("worst").
         missing_costs: Whether an allocator without a cost is an error under a measured budget, or gets rows without a
             verdict that give the reason ("list").

@@ -1,4 +1,4 @@
-"""Values per mode, costs of the modes and draws of units -> sums over the best plan of every draw, most at once.
+"""Values per mode, costs of the modes and draws of units -> sums over the best plan of every draw, most draws at once.
 
 The best plan of `knapsack` differs little from the greedy fill. The steps of all hulls are sorted once. A matrix
 product gives the cost of whole blocks of steps in every draw, and steps are visited only in the block in which the
@@ -106,7 +106,7 @@ def _steps(
     unit: Int[np.ndarray, "input"],
     quantities: Float[np.ndarray, "input mode quantity"],
 ) -> _Steps:
-    # Of modes that cost the same, only the most valuable can be in the best plan: levels are distinct costs.
+    # Levels are distinct costs: only the most valuable of the modes with the same cost can be in the best plan.
     rows, distinct = np.arange(len(values)), np.unique(costs)
     alike = [np.flatnonzero(costs == cost) for cost in distinct]
     mode = np.stack([modes[values[:, modes].argmax(axis=1)] for modes in alike], axis=1)  # the first of the best
@@ -164,7 +164,7 @@ def _fill(
     at = np.minimum(cut, number - 1)
     length, before = steps.length[at], spent[draws, np.minimum(within, BLOCK - 1)]
     before = before - np.where(whole, 0.0, weight[draws, np.minimum(within, BLOCK - 1)] * length)
-    # A draw repeats inputs: of the copies of the step at the cut, as many are taken as the rest pays for.
+    # A draw repeats inputs, so the step at the cut has several copies; as many are taken as the rest pays for.
     copies = np.where(whole, 0.0, np.floor_divide(budgets - before, length))
     taken = np.where(np.arange(BLOCK) < within[:, None], weight, 0.0)
     sums += np.einsum("dr,drc->dc", taken, columns.take(rows, axis=0, mode="clip"))
@@ -254,7 +254,7 @@ def _least_changes(
     there = at < entry.shape[1]
     entry = entry[draws, np.minimum(at, entry.shape[1] - 1)]
     lost = np.where(there, loss[draws, entry], np.inf)
-    # Below `least` no input outside the window can come before; from there on only the bound is known.
+    # No input outside the window loses less than `least`: losses below it are exact, above it only a bound is known.
     certain = lost < least[:, None]
     lost = np.where(certain, lost, least[:, None])
     total = np.zeros((len(loss), most + 2))
@@ -270,8 +270,8 @@ def _least(
 ) -> tuple[Float[np.ndarray, "draw"], Float[np.ndarray, "draw"], Int[np.ndarray, "draw pair"]]:
     """The least deficit over all numbers of changes, the next larger deficit, and the numbers of least deficit.
 
-    Of the right half only the best entry up to any cost counts; of the left half only entries whose own loss does not
-    exceed a deficit that is reached already.
+    Only these entries count: in the right half, the best entry up to each cost; in the left half, entries whose own
+    loss does not exceed a deficit that is reached already.
     """
     left, right, draws = search.left, search.right, np.arange(len(fills.slack))
     middle, rising = left.numbers.shape[1], right.cost[right.order]

@@ -81,7 +81,8 @@ class _Solution(NamedTuple):
 class _Changes(NamedTuple):
     """Departures from the greedy fill: the input goes to the level for `cost` more (or less) and a loss ≥ 0.
 
-    Equal keys: from the same level to the same level. Equal key // levels: between the same two, either way.
+    Changes with the same key go from the same level to the same level. Changes with the same key // levels are between
+    the same two levels, in either direction.
     """
 
     input: Int[np.ndarray, "change"]
@@ -208,7 +209,7 @@ def _solve_each(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, 
     spent = np.cumsum(hull.cost[order])
     whole = int(np.searchsorted(spent, budget, side="right"))
     base = hull.start.copy()
-    base[hull.input[order[:whole]]] = hull.target[order[:whole]]  # of an input's steps the last one stays
+    base[hull.input[order[:whole]]] = hull.target[order[:whole]]  # the last of an input's steps overwrites the others
     best = _Solution(base)
     if whole < len(order):
         multiplier = float(hull.slope[order[whole]])
@@ -346,7 +347,7 @@ def _least_deficit(changes: _Changes, levels: int, goal: _Goal) -> _Step:
 
 
 def _spread(changes: _Changes, taken: Int[np.ndarray, "_"]) -> Int[np.ndarray, "_"]:
-    """As many changes of each key, by rising loss, with no input twice; fewer where inputs run out."""
+    """As many changes of each key as in `taken`, by rising loss, with no input twice; fewer where inputs run out."""
     once = np.zeros(0, np.int64)
     for key, count in zip(*np.unique(changes.key[taken], return_counts=True), strict=True):
         chain = np.flatnonzero(changes.key == key)
@@ -396,9 +397,10 @@ def _meet(groups: list[_Group], goal: _Goal) -> tuple[float, Int[np.ndarray, "_"
 
 
 def _merge(states: _States, group: _Group, goal: _Goal) -> _States:
-    """Every state with every option of the group, but those that lose too much or are dominated.
+    """Every state with every option of the group, except combinations that lose too much or are dominated.
 
-    Where that is too many, the options of cost and the states of slack nearest to 0 stay, and `peak` exceeds the limit.
+    If there are too many, only the options with costs nearest to 0 and the states with slacks nearest to 0 stay, and
+    `peak` exceeds the limit.
     """
     peak, room = states.peak, 32 * goal.limit // len(states.slack)
     if len(group.cost) > room:

@@ -34,7 +34,7 @@ class Steps(NamedTuple):
 
 
 def steps(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "input mode"]) -> Steps:
-    """The steps of every input's hull; of equal slopes the longest step is taken."""
+    """The steps of every input's hull; if several steps have the same slope, the longest is taken."""
     # An input starts at its best free mode.
     at = np.where(costs == 0, values, -np.inf).argmax(axis=1)
     start, rows, rounds = at.copy(), np.arange(len(values)), []
@@ -47,7 +47,7 @@ def steps(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "input
         steepest = slope.max(axis=1)
         target = np.where(slope == steepest[:, None], ahead, -1).argmax(axis=1)
         moves = steepest > 0  # an input without a step up has reached the end of its hull
-        # Slopes fall along a hull; the minimum prevents that rounding lets one rise above the step before.
+        # Slopes fall along a hull; the minimum prevents rounding from lifting one above the step before.
         rows, target, steepest = rows[moves], target[moves], np.minimum(steepest[moves], last[rows[moves]])
         last[rows] = steepest
         rounds.append((rows, at[rows], target, ahead[moves, target], steepest))

@@ -18,9 +18,9 @@ from deepval.tables.values import ValueTable
 LOOKED_AT = 20_000
 """Number of inputs that checks for mistakes use; from a larger table, they use those of its first units."""
 LEAST, AGREEMENT, SEPARATION, SMALLEST = 40, 0.9, 0.99, 0.25
-"""Inputs with something to rank, and the rank agreement with an answer, from which on a score is noted; where all
-answers but zero are equal, SEPARATION counts. The SMALLEST share of answers other than zero is left out, as a little
-noise would exchange them. Calibrated in docs/statistics.md."""
+"""Smallest number of inputs with something to rank, and smallest rank agreement with an answer, for a note on a score.
+SEPARATION applies instead if all answers other than zero are equal. The SMALLEST share of the answers other than zero
+is left out, because a little noise would change their order. Calibrated in docs/statistics.md."""
 COPIES, COPIED_SHARE, PAIRS_OF_UNIT, DIGITS = 20, 0.05, 5, 6
 """Pairs of losses that must stand at several inputs, and their share of all pairs, for a note on duplicated inputs;
 different pairs, or COPIES round ones, that two units must share for one on duplicated units; digits up to which a loss
@@ -29,7 +29,7 @@ FASTEST_MODE_MS, FASTEST_ALLOCATOR_MS, TIMES_FULL, WATTS = 0.1, 0.01, 10.0, (0.0
 """Latencies below which a figure is probably in seconds, how many times the full mode an allocator may cost, and the
 power that millijoules per millisecond can come to."""
 UNEVEN = 100.0
-"""How many times a step in time is the median step of its unit, or that of another unit, to be noted."""
+"""A step in time is noted if it is this many times the median step of its unit, or of another unit."""
 
 
 class Timed(NamedTuple):
@@ -51,14 +51,14 @@ class Timed(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """An allocator's scores of the inputs looked at, and what is known of all its judged inputs.
+    """An allocator's scores of the inputs that are checked, and facts about all its judged inputs.
 
     Attributes:
         name: The allocator's name.
         kind: Whether a vehicle could compute the scores.
         values: The scores; if there are scores per mode, those of the full mode.
-        rows: The inputs from the lowest score on, None where they were not sorted.
-        covered: Which of them came with a score, None for all.
+        rows: The inputs by rising score, None where they were not sorted.
+        covered: Which inputs came with a score, None for all.
         missing: Share of the judged inputs without a score.
         fitted: Judged units that the allocator was fitted on.
     """
@@ -74,13 +74,13 @@ class Ranked(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is checked for mistakes: some judged inputs with their scores, all of them where they are few.
+    """What is checked for mistakes: judged inputs with their scores, all of them if they are few.
 
     Attributes:
         modes: The modes, cheap first.
-        costs: What is charged, or would be; None where nothing is known.
-        cheap: Cheap losses of the inputs looked at.
-        full: Their full losses.
+        costs: Costs that are charged, or would be; None where none are known.
+        cheap: Losses of the cheap mode on the inputs that are checked.
+        full: Losses of the full mode on the same inputs.
         following: Position of each input's successor in its unit, -1 if it has none; None if the order is unknown.
         scores: The allocators.
         timed: Inputs in time, all of each unit; None where there is no time.
@@ -133,7 +133,7 @@ class Answer:
 
     @classmethod
     def of(cls, words: str, rows: Int[np.ndarray, "row"], values: Float[np.ndarray, "row"], inputs: int) -> "Answer":
-        """The answer to some of so many inputs, without its smallest values other than zero."""
+        """The answer for `rows` among `inputs` inputs, without its smallest values other than zero."""
         size = np.abs(values)
         some = size[size > 0]
         least = np.partition(some, int(SMALLEST * len(some)))[int(SMALLEST * len(some))] if len(some) else 0.0
@@ -229,10 +229,10 @@ def _centred_ranks(values: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]
 
 
 def rank_agreement(score: Float[np.ndarray, "row"], answer: Float[np.ndarray, "row"]) -> float:
-    """How far a score orders inputs as an answer does: 1 where it separates all different answers, 0 by chance.
+    """How far a score orders inputs as an answer does: 1 if it separates all different answers, about 0 if unrelated.
 
-    Sum of products of ranks as a share of the largest that any score can have. It is Spearman's correlation where no
-    two values are equal, and 2*AUC - 1 where the answer has two values. NaN where the answer has one.
+    It is the sum of products of ranks as a share of the largest such sum that any score can have: Spearman's
+    correlation if no two values are equal, 2*AUC - 1 if the answer has two distinct values, NaN if it has only one.
     """
     if not len(answer):
         return math.nan
@@ -242,7 +242,7 @@ def rank_agreement(score: Float[np.ndarray, "row"], answer: Float[np.ndarray, "r
 
 
 def _product(one: Float[np.ndarray, "row"], other: Float[np.ndarray, "row"]) -> float:
-    """Sum of products, without the threads of a matrix product: waking them takes longer than this does."""
+    """Sum of products, without the threads of a matrix product: starting them takes longer than the sum."""
     return float(np.einsum("i,i", one, other))
 
 
@@ -255,8 +255,8 @@ def _leaked_answers(subject: Subject) -> Iterator[str]:
         places = np.arange(len(rows)) - (len(rows) - 1) / 2
         agreed = {}
         for answer in subject.answers:
-            # A glance first, because most scores agree with no answer. Places among all inputs are spread wider than
-            # ranks among some, so that no answer to some is missed.
+            # A quick check first, because most scores agree with no answer. It uses places among all inputs, which are
+            # spread wider than ranks among some inputs, so that it misses no answer that is defined for some only.
             least = 0.9 * AGREEMENT * _product(answer.ranks, answer.ranks)
             if item.covered is not None or _product(answer.ranks[rows], places) >= least > 0:
                 agreed[answer.words] = _agreement_with(answer, item)
@@ -269,7 +269,7 @@ def _leaked_answers(subject: Subject) -> Iterator[str]:
 
 
 def _agreement_with(answer: Answer, item: Ranked) -> float:
-    """The agreement over all inputs, or over those whose answer is not zero if that is less; 0 where it is too low."""
+    """The agreement over all inputs or over those whose answer is not zero, whichever is less; 0 if it is too low."""
     scored = slice(None) if item.covered is None else item.covered[answer.rows]
     score, values = item.values[answer.rows[scored]], answer.values[scored]
     some = values != 0
@@ -282,7 +282,7 @@ def _agreement_with(answer: Answer, item: Ranked) -> float:
 
 
 def _equal_units(table: ValueTable, per_unit: Float[np.ndarray, "unit total"]) -> list[str]:
-    """Units whose losses are those of an earlier unit in the same order; few different losses are no evidence."""
+    """Units with the same losses in the same order as an earlier unit; few different losses are no evidence."""
     mixed = (per_unit * np.array([1.0, 0.754877666, 0.569840291, 0.430159709])).sum(axis=1)
     units = np.argsort(mixed)
     # Sums of the same losses in another order of rows differ in their last digits only.

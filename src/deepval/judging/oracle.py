@@ -58,7 +58,7 @@ def oracle_sums(
     counts: Float[np.ndarray, "resample unit"],
     slots: Int[np.ndarray, "resample budget"],
 ) -> tuple[Float[np.ndarray, "resample budget"], Float[np.ndarray, "resample budget"]]:
-    """OPT(k) and the number of inputs taken in every resample of the units, for each of its numbers of slots."""
+    """OPT(k) and the number of inputs taken, in every resample of the units and for each number of slots."""
     helpful = np.flatnonzero(values > 0)
     values, unit = values[helpful], unit[helpful]
     gain = top_sums(values, values[None], unit, counts=counts, slots=slots)[:, :, 0]
@@ -112,7 +112,7 @@ def purse_sums(
     counts: Float[np.ndarray, "draw unit"],
     purse: Float[np.ndarray, "draw budget"],
 ) -> Float[np.ndarray, "draw budget quantity"]:
-    """Expected sums of quantities over the highest scores in every draw of units, for each of its purses.
+    """Expected sums of quantities over the highest scores, in every draw of units and for each of the draw's purses.
 
     A draw repeats each unit's rows `counts` times; prices and quantities are those of one row.
     """
@@ -211,7 +211,7 @@ def best_purse_sums(
     counts: Float[np.ndarray, "draw unit"],
     purse: Float[np.ndarray, "draw budget"],
 ) -> Float[np.ndarray, "draw budget quantity"]:
-    """Sums of quantities over the inputs that the oracle escalates in every draw, for each of its purses."""
+    """Sums of quantities over the inputs that the oracle escalates, in every draw and for each of the draw's purses."""
     deal, units = trade(values, price), counts.shape[1]
 
     def by_draw(quantity: Rows) -> Float[np.ndarray, "draw"]:
@@ -234,7 +234,7 @@ def best_purse_sums(
 def chance(
     total: Float[np.ndarray, "draw"], purse: Float[np.ndarray, "draw budget"]
 ) -> Float[np.ndarray, "draw budget"]:
-    """The probability with which chance escalates every input: the one that spends the purse, at most 1."""
+    """The probability with which chance escalates every input: it spends the purse in expectation, and is at most 1."""
     whole = total[:, None]
     return np.divide(purse, whole, out=np.ones(purse.shape), where=whole > purse)
 
@@ -262,7 +262,7 @@ def ranking_violation(
     values: Float[np.ndarray, "input"],
     abstained: Bool[np.ndarray, "input"] | None = None,
 ) -> Violation | None:
-    """None iff the score gains as much as the oracle at every k <= K, in expectation over tie-breaks; else a witness.
+    """A proof that the score is not optimal; None iff it is optimal for every k <= K in expectation over tie-breaks.
 
     Args:
         score: The score of each input.

@@ -347,9 +347,9 @@ def _slots(allowed: Allowance, name: str, inputs: Float[np.ndarray, "resample"])
 def _half_way(
     sample: Float[np.ndarray, "row"], step: int, other: Int[np.ndarray, "resample"]
 ) -> Int[np.ndarray, "resample"]:
-    """Number of best inputs with half of the possible gain, estimated from a sample.
+    """Number of the best inputs that together have half of the possible gain, estimated from a sample.
 
-    Defined for the full sample only; draws do not need it and repeat `other`.
+    Only the full sample needs this number; every draw has its number from `other` instead.
     """
     best = np.sort(sample[sample > 0])[::-1] if len(sample) else sample
     reached = np.cumsum(best)

@@ -50,9 +50,9 @@ class Pooled(AllocatorRecord):
         convention: What a measured budget counts.
         accounting: cascade or skipping under a measured budget.
         cells: Number of cells.
-        oracle: What the cells' nDG divide by, as in `Row`; several where cells differ.
-        chance: What stands for random in them, likewise.
-        versus_random: Mean of the cells' paired differences with random, shares of each all-cheap loss.
+        oracle: The oracle that the cells' nDG divide by, as in `Row`; several names where cells differ.
+        chance: The random reference of the cells, as in `Row`; several names where cells differ.
+        versus_random: Mean of the cells' paired differences with random, each as a share of the cell's all-cheap loss.
         versus_random_lo: Lower bound of its 95 % interval, every draw kept.
         versus_random_hi: Upper bound.
         ndg: Mean of the cells' nDG.
@@ -239,7 +239,7 @@ class PooledComparison(BudgetRecord):
         lo: Lower bound of its paired 95 % interval.
         hi: Upper bound.
         spread: Standard deviation over the draws.
-        ndg_difference: Mean over cells of the difference of the two nDG; of gain only.
+        ndg_difference: Mean over cells of the difference of the two nDG; None unless gain is compared.
         ndg_lo: Lower bound of its interval over the draws whose prize every cell keeps.
         ndg_hi: Upper bound.
         verdict: better, worse or unresolved; infeasible where the candidate cannot pay for itself in some cell; None
@@ -249,7 +249,7 @@ class PooledComparison(BudgetRecord):
         ndg_dropped: Draws left out of the nDG interval: in some cell their prize is small.
         cells_better: Cells whose own verdict is better.
         cells_worse: Cells whose own verdict is worse.
-        rates_missed: Cells in which a causal policy of either side misses its rate; None where none is compared.
+        rates_missed: Cells in which a causal policy of either side misses its rate; None if no policy is compared.
         reason: Why something is None.
     """
 
@@ -276,7 +276,7 @@ class PooledComparison(BudgetRecord):
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Both contenders in one cell. Samples end after the draws, because cells differ in the units to leave out."""
+    """Both contenders in one cell. Resamples with a unit left out are not used, because cells have different units."""
 
     cell: str
     held: Basis
@@ -305,7 +305,7 @@ class Pair:
 def compare_over(
     cells: Mapping[str, Result], candidate: str, baseline: str, *, of: Statistic = "gain"
 ) -> tuple[PooledComparison, ...]:
-    """Paired differences of two contenders as means over cells, under each budget that all cells judge both under.
+    """Paired differences of two contenders as means over cells, under each budget that every cell has for both.
 
     Args:
         cells: Per cell, a result with its samples. Cells with the same units need the same draws, cells with other
@@ -346,7 +346,7 @@ def compare_bases(
 def over_pairs(
     pairs: Sequence[Pair], key: BudgetKey, names: tuple[str, str], *, of: Statistic = "gain", draws: Draws
 ) -> PooledComparison:
-    """The mean over cells of the difference between two contenders, which may be others in each cell.
+    """The mean over cells of the difference between two contenders, which may be different ones in each cell.
 
     Args:
         pairs: Both contenders in each cell.

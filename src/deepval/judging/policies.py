@@ -184,7 +184,7 @@ class CausalCap(Policy):
     def decide_sorted(
         self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
     ) -> Bool[np.ndarray, "input"]:
-        """Which rows are escalated: e_t = W_t + min(0, min_{j<=t} (cap_j - W_j)), W_t those requested so far."""
+        """Which rows are escalated: e_t = W_t + min(0, min_{j<=t} (cap_j - W_j)), with W_t requests up to t."""
         row = np.arange(score.size)
         wants = running_count(self.threshold.decide_sorted(score, first), first)
         cap = np.floor(1 + self.alpha * (row - first + 1) + SLACK).astype(np.int64)
@@ -220,7 +220,7 @@ class CappedStream(UnitStream):
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveThreshold(Policy):
-    """Escalates iff F(s) > q, F(s) the share of validation scores <= s; q follows the rate.
+    """Escalates iff F(s) > q, where F(s) is the share of validation scores <= s, and q follows the rate.
 
     q starts at 1 - alpha and moves by eta*(escalated - alpha), kept in [0, 1]. The scores are kept sorted.
     """
@@ -370,7 +370,7 @@ def _validation(scores: Float[np.ndarray, "..."]) -> Float[np.ndarray, "input"]:
 
 
 class Bought(NamedTuple):
-    """The mode of each input without the steps as steep as the price, and with them; 0 is cheap."""
+    """The mode of each input, without and with the steps that are exactly as steep as the price; 0 is cheap."""
 
     least: Int[np.ndarray, "input"]
     most: Int[np.ndarray, "input"]
@@ -378,7 +378,7 @@ class Bought(NamedTuple):
 
 @dataclass(frozen=True)
 class Price:
-    """Takes the steps that are worth more than a price, and those worth just that with probability p.
+    """Takes the steps that are worth more than a price, and steps worth exactly the price with probability p.
 
     Attributes:
         price: Least score per unit of cost that is bought.
@@ -401,10 +401,10 @@ class Price:
 
     @classmethod
     def calibrate(cls, scores: Float[np.ndarray, "input mode"], costs: Sequence[float], spend: float) -> "Price":
-        """The price at which validation inputs spend `spend` on average, in expectation; 0 where they spend less.
+        """The price at which validation inputs spend `spend` on average, in expectation; 0 if they always spend less.
 
-        It is the largest slope at which steps that are as steep or steeper cost at least N*spend, and p makes the
-        expected spending exactly that. A shortfall of 1e-9 of the dearest mode is float noise.
+        The price is the largest slope such that all steps at least as steep cost N*spend or more in total; p makes the
+        expected spending exactly N*spend. A shortfall of 1e-9 of the dearest mode counts as rounding error.
         """
         asked = cls(0.0, 0.0, tuple(map(float, costs)))
         if scores.ndim != 2 or not scores.size or scores.shape[1] != len(asked.costs):

@@ -1,7 +1,7 @@
 """Scores of validation inputs, a rate and a policy -> the mode to run for each score as it arrives.
 
 With one score per input, a high score requests the full mode. With one score per mode (estimates of their gains), the
-mode of the largest score is requested, and none if no score is above 0. If modes have costs, a price decides.
+mode of the largest score is requested; if no score is above 0, none is requested. If modes have costs, a price decides.
 """
 
 import math

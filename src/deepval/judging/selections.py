@@ -234,7 +234,7 @@ def _mixture(
     gains: Float[np.ndarray, "resample mode"],
     benefits: Float[np.ndarray, "resample mode"],
 ) -> Sample:
-    """The best mixture of two modes: a linear programme with two constraints has an optimum with at most two."""
+    """The best mixture, of at most two modes: a linear programme with two constraints has such an optimum."""
     costs, spend = _mean_costs(resamples, allowed)
     mean_spend = spend / np.maximum(resamples.inputs, 1.0)
     gain, benefit, escalated = np.zeros((3, len(mean_spend)))
@@ -265,7 +265,10 @@ def _mean_costs(
 
 
 def plan_samples(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
-    """Plans of an allocator's per-mode scores at the capacity it leaves; None where it cannot pay for itself."""
+    """Plans by an allocator's per-mode scores, at the capacity that its own cost leaves.
+
+    None where the allocator cannot pay for itself.
+    """
     if np.isposinf(scores.values).any():
         raise InputError(f"{scores.name}: scores per mode are added up, so none can be infinite; found +inf.")
     finite = scores.values[np.isfinite(scores.values)]

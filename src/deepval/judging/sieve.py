@@ -184,7 +184,7 @@ class Sifting:
 
 @dataclass(frozen=True, eq=False)
 class SiftedScores:
-    """Scores of an allocator that are sifted; there are none per mode.
+    """Sifted scores of an allocator; scores per mode are never sifted.
 
     Attributes:
         name: The allocator's name.

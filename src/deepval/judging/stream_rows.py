@@ -51,8 +51,8 @@ Tunable = TypeVar("Tunable", bound=Policy)
 class TunedPolicy(Generic[Tunable]):
     """The policy chosen on the validation units, and every candidate tried, in the order listed.
 
-    Chosen is the largest gain among the candidates that do not miss the rate; where all miss it, the rate
-    nearest to alpha. The first listed wins a tie.
+    The chosen policy has the largest gain among the candidates that do not miss the rate; if all miss it, the rate
+    nearest to alpha. In a tie, the candidate listed first is chosen.
     """
 
     policy: Tunable
@@ -112,7 +112,7 @@ def _tune(
 
 
 def best_trial(tried: Sequence[Trial], alpha: float, tolerance: float = RATE_TOLERANCE) -> int:
-    """The trial of the largest gain among those that keep the rate alpha, or else of the nearest rate."""
+    """The trial with the largest gain among those that keep the rate alpha; if none does, the one nearest to alpha."""
     near = [i for i, trial in enumerate(tried) if not rate_missed(trial.rate, alpha, tolerance)]
     if near:
         return max(near, key=lambda i: tried[i].gain)
@@ -122,7 +122,7 @@ def best_trial(tried: Sequence[Trial], alpha: float, tolerance: float = RATE_TOL
 
 
 def rate_missed(realised: float, alpha: float, tolerance: float = RATE_TOLERANCE) -> bool:
-    """Whether the realised share is further from alpha than a tolerance (5 points); exactly as far is not missed."""
+    """Whether the realised share is further from alpha than a tolerance (5 points); exactly at it, it is not missed."""
     if math.isnan(realised):
         raise InputError("A realised share must be a number, got NaN: a rate needs at least one input.")
     return bool(abs(realised - alpha) > tolerance + 1e-12)

@@ -18,7 +18,7 @@ from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.boxes import Best, best_partner, expansion_per_s, frame_pairs, iou, proper
 from deepval.geometry.classes import HEIGHT_M, LENGTH_M, WIDTH_M, lookup, super_class
-from deepval.geometry.lift import LiftSettings, lift
+from deepval.geometry.lift import LiftSettings, lift, rigid_range_m
 from deepval.geometry.vehicle import rectangles_m
 from deepval.perception.reported.detections import Detections, DetectionSet, ground_boxes
 from deepval.perception.reported.matching import MOST_APART_M, OnGround, assignment, near_pairs, reference_standing
@@ -348,13 +348,17 @@ BANDS_M: tuple[tuple[float, float], ...] = ((0.0, 15.0), (15.0, 30.0), (30.0, 50
 
 
 class Band(NamedTuple):
-    """Overestimate of range (lift - reference) over matched objects of one band; NaN where there are none."""
+    """Overestimate of range (lift - reference) over matched objects of one band; NaN where there are none.
+
+    `rigid_median_m` is that of the lift with the whole rigid transform.
+    """
 
     from_m: float
     to_m: float
     detections: int
     mean_m: float
     median_m: float
+    rigid_median_m: float
 
 
 def lift_bias(
@@ -371,7 +375,7 @@ def lift_bias(
 
     A detection is matched to the reference object of highest image IoU, if that is > `least_iou`.
     """
-    reference, excess = [np.zeros(0)], [np.zeros(0)]
+    reference, excess, rigid = [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
     for scene, truth in zip(scenes, truths, strict=True):
         reported = detections[scene.unit]
         lifted = monocular_objects(reported, scene, settings=settings)
@@ -380,12 +384,16 @@ def lift_bias(
         matched[matched] = truth.cls[best.place[matched]] == cls
         reference.append(truth.objects.near_m[best.place[matched]])
         excess.append(lifted.near_m[matched] - reference[-1])
-    range_m, excess_m = np.concatenate(reference), np.concatenate(excess)
+        heights_m = lookup(reported.cls[matched], HEIGHT_M)
+        turned_m = rigid_range_m(reported.box_px[matched], heights_m, camera=scene.camera, settings=settings)
+        rigid.append(turned_m - reference[-1])
+    range_m, excess_m, rigid_m = np.concatenate(reference), np.concatenate(excess), np.concatenate(rigid)
     bands = []
     for low_m, high_m in bands_m:
-        part = excess_m[(range_m >= low_m) & (range_m < high_m)]
-        mean, median = (float(part.mean()), float(np.median(part))) if len(part) else (float("nan"), float("nan"))
-        bands.append(Band(low_m, high_m, len(part), mean, median))
+        inside = (range_m >= low_m) & (range_m < high_m)
+        part, turned = excess_m[inside], rigid_m[inside]
+        averages = (part.mean(), np.median(part), np.median(turned)) if len(part) else (np.nan,) * 3
+        bands.append(Band(low_m, high_m, len(part), *map(float, averages)))
     return bands
 
 

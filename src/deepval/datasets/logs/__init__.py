@@ -1,1 +1,1 @@
-"""Logged drives with lane maps (ScenarioNet, nuPlan, Argoverse 2, Waymo): one reader per file, one type for all."""
+"""Logged drives with lane maps (ScenarioNet, nuPlan, Argoverse 2, Waymo, CommonRoad)."""

@@ -14,7 +14,7 @@ import numpy as np
 from deepval.arrays import Bool, Float
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.argoverse_tables import drive, once, one_file, table_columns
-from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
+from deepval.datasets.logs.log import Log, LoggedTrack, differences_mps, poses_of
 from deepval.datasets.logs.states import level, unit_of
 from deepval.errors import InputError
 from deepval.files import reading
@@ -192,19 +192,6 @@ def _annotated_tracks(
             )
         )
     return tuple(tracks)
-
-
-def differences_mps(
-    position_m: Float[np.ndarray, "step 2"], valid: Bool[np.ndarray, "step"], *, time_s: Float[np.ndarray, "step"]
-) -> Float[np.ndarray, "step 2"]:
-    """Velocity from the valid neighbours of a step (one or both sides); 0 where a step has none."""
-    steps = np.arange(len(valid))
-    before = np.where(np.concatenate([[False], valid[:-1]]), steps - 1, steps)
-    after = np.where(np.concatenate([valid[1:], [False]]), steps + 1, steps)
-    elapsed_s = time_s[after] - time_s[before]
-    measured = valid & (after > before)
-    moved_m = position_m[after] - position_m[before]
-    return np.where(measured[:, None], moved_m / np.where(measured, elapsed_s, 1.0)[:, None], 0.0)
 
 
 def _front_camera(folder: Path) -> Camera:

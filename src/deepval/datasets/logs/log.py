@@ -5,13 +5,16 @@ every point lies on a lane, the next point on the same lane, a parallel lane of 
 then continues along the straightest successors.
 """
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
+from deepval.files import reading
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle, wrap_rad
 from deepval.world.lanes import FARTHEST_M, Lane, LaneMap, on_earth
@@ -344,3 +347,40 @@ def distinct_m(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "disti
         if np.linalg.norm(line_m[index] - line_m[selected[-1]]) >= SAME_M:
             selected.append(index)
     return line_m[selected]
+
+
+def roadblocks_of(after: Mapping[str, Collection[str]], beside: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """The roadblock of each lane: all direct and indirect neighbours, except lanes that lead to another of them."""
+    groups = {key: {key} for key in after}
+    for key in after:
+        for other in beside[key]:
+            union = groups[key] | groups.get(other, set())
+            if not any(not union.isdisjoint(after[member]) for member in union):
+                groups |= dict.fromkeys(union, union)
+    order = {key: rank for rank, key in enumerate(after)}
+    return {key: f"rb_{min(group, key=order.__getitem__)}" for key, group in groups.items()}
+
+
+def differences_mps(
+    position_m: Float[np.ndarray, "step 2"], valid: Bool[np.ndarray, "step"], *, time_s: Float[np.ndarray, "step"]
+) -> Float[np.ndarray, "step 2"]:
+    """Velocity from the valid neighbours of a step (one or both sides); 0 where a step has none."""
+    steps = np.arange(len(valid))
+    before = np.where(np.concatenate([[False], valid[:-1]]), steps - 1, steps)
+    after = np.where(np.concatenate([valid[1:], [False]]), steps + 1, steps)
+    elapsed_s = time_s[after] - time_s[before]
+    measured = valid & (after > before)
+    moved_m = position_m[after] - position_m[before]
+    return np.where(measured[:, None], moved_m / np.where(measured, elapsed_s, 1.0)[:, None], 0.0)
+
+
+def files_by_stem(root: Path | str, pattern: str, what: str) -> dict[str, Path]:
+    """The files of a pattern at any depth below a folder, by their names without ending; `what` must hold."""
+    paths: dict[str, Path] = {}
+    for path in sorted(reading.find(Path(root), f"**/{pattern}")):
+        if path.stem in paths:
+            raise InputError(f"files must have different names; {paths[path.stem]} and {path} have the same.")
+        paths[path.stem] = path
+    if not paths:
+        raise InputError(f"{what}; found none in {root}.")
+    return dict(sorted(paths.items()))

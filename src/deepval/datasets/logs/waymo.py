@@ -18,10 +18,9 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.datasets.dataset import Dataset
-from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, poses_of, route_of
+from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, files_by_stem, poses_of, roadblocks_of, route_of
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
-from deepval.files import reading
 from deepval.files.canonical import read_json
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import vehicle_like
@@ -128,7 +127,17 @@ def lane_map_of(scenario: dict[str, Any]) -> LaneMap:
                 outlines.append(_points(field_value(feature, kind), "polygon"))
     lines = {key: distinct_m(_points(lane, "polyline")) for key, lane in car_lanes.items()}
     car_lanes = {key: lane for key, lane in car_lanes.items() if len(lines[key]) > 1}
-    roadblocks = _roadblocks(car_lanes)
+    roadblocks = roadblocks_of(
+        {key: set(_ids(lane, "exitLanes")) for key, lane in car_lanes.items()},
+        {
+            key: [
+                str(field_value(neighbour, "featureId"))
+                for side in ("leftNeighbors", "rightNeighbors")
+                for neighbour in field_list(lane, side)
+            ]
+            for key, lane in car_lanes.items()
+        },
+    )
     lanes = {
         key: Lane(
             id=key,
@@ -144,20 +153,6 @@ def lane_map_of(scenario: dict[str, Any]) -> LaneMap:
     if not lanes:
         raise InputError("its map must have lanes for cars; it has none.")
     return LaneMap(lanes, drivable_m=tuple(areas["driveway"]), crosswalks_m=tuple(areas["crosswalk"]))
-
-
-def _roadblocks(lanes: dict[str, Any]) -> dict[str, str]:
-    """The roadblock of each lane: all direct and indirect neighbours, except lanes that lead to another of them."""
-    after = {key: set(_ids(lane, "exitLanes")) for key, lane in lanes.items()}
-    groups = {key: {key} for key in lanes}
-    for key, lane in lanes.items():
-        neighbours = [*field_list(lane, "leftNeighbors"), *field_list(lane, "rightNeighbors")]
-        for other in (str(field_value(neighbour, "featureId")) for neighbour in neighbours):
-            union = groups[key] | groups.get(other, set())
-            if not any(after[member] & union for member in union):
-                groups |= dict.fromkeys(union, union)
-    order = {key: rank for rank, key in enumerate(lanes)}
-    return {key: f"rb_{min(group, key=order.__getitem__)}" for key, group in groups.items()}
 
 
 def _times_s(scenario: dict[str, Any]) -> Float[np.ndarray, "step"]:
@@ -253,10 +248,10 @@ def _points(message: Any, name: str) -> Float[np.ndarray, "point 2"]:
 
 @dataclass(frozen=True)
 class Waymo(Dataset):
-    """The scenarios of a folder: one JSON file per unit, named after it.
+    """The scenarios (JSON files) at any depth below a folder; a unit is one of them, named as its file.
 
     Attributes:
-        root: The folder that holds the files.
+        root: The folder.
     """
 
     root: Path | str
@@ -266,9 +261,14 @@ class Waymo(Dataset):
         """Name of the data set; it seeds the splits."""
         return "waymo"
 
+    @property
+    def paths(self) -> dict[str, Path]:
+        """The file of each unit."""
+        return files_by_stem(self.root, "*.json", "a folder of Waymo scenarios must hold JSON files")
+
     def files(self, unit: str) -> dict[str, Path]:
         """The scenario's file."""
-        return {f"{unit}.json": Path(self.root) / f"{unit}.json"}
+        return {f"{unit}.json": self.paths[self.select([unit])[0]]}
 
     def beside(self, unit: str) -> dict[str, Any]:
         """Nothing: a unit depends on its file only."""
@@ -276,10 +276,7 @@ class Waymo(Dataset):
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the files, in order."""
-        units = tuple(sorted(path.stem for path in reading.find(Path(self.root), "*.json")))
-        if not units:
-            raise InputError(f"a folder of Waymo scenarios must hold JSON files; found none in {self.root}.")
-        return units
+        return tuple(self.paths)
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """The scene at the states of one scenario, and its reference."""
@@ -287,7 +284,7 @@ class Waymo(Dataset):
 
     def read_log(self, unit: str) -> Log:
         """All steps of one scenario."""
-        path = Path(self.root) / f"{unit}.json"
+        path = self.files(unit)[f"{unit}.json"]
         scenario = read_scenario(path)
         try:
             return log_of(scenario, unit)

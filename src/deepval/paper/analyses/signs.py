@@ -26,6 +26,9 @@ from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, almost_zero, percent
 from deepval.results import known
 
+DAGGER = "†"
+"""Mark of cells whose budget binds."""
+
 
 @dataclass(frozen=True)
 class SignRow(HarmColumns, InputColumns, CellColumns):
@@ -36,7 +39,12 @@ class SignRow(HarmColumns, InputColumns, CellColumns):
         "Share of the all-cheap loss that escalating everything removes", "all-full", percent
     )
     alpha: float = column("Share of inputs that the oracle may escalate")
-    oracle_share: float | None = column("Share of the all-cheap loss that the oracle removes", "oracle", percent)
+    oracle_share: float | None = column(
+        "Share of the all-cheap loss that the oracle removes",
+        "oracle",
+        of_row=lambda row: percent(row.oracle_share) + DAGGER * row.binding,
+    )
+    binding: bool = column("Whether the budget binds: more inputs are helped than the oracle may escalate")
 
 
 def rows(
@@ -70,6 +78,7 @@ def _row(
         all_full_share=known(summary.all_full_share),
         alpha=alpha,
         oracle_share=known(summary.oracle_share),
+        binding=summary.budget_binds,
     )
 
 
@@ -86,6 +95,8 @@ def table(rows: Sequence[SignRow]) -> Table:
         for row in rows
         if (why := almost_zero(row.cheap_loss, row.all_full_share, row.oracle_share))
     ]
+    if any(row.binding for row in rows):
+        notes.append(f"{DAGGER}: the budget binds: more inputs are helped than the oracle may escalate.")
     return declared_table(SignRow, rows, "What escalating everything does", notes=notes)
 
 

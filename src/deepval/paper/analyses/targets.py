@@ -1,8 +1,9 @@
 """Cells of several downstream targets on the same frames -> what one score is worth to each.
 
 Formulas: docs/definitions.md, One score on several targets.
-Every score is one fixed function of an input, judged on all units of every cell. A frame that a target cannot judge is
-no input of its cell, and an input that a score does not cover is ranked last: both are counted and reported.
+Every score is one fixed function of an input, judged on all units of every cell; only gates are fitted on each cell,
+out of fold. A frame that a target cannot judge is no input of its cell, and an input that a score does
+not cover is ranked last: both are counted and reported.
 """
 
 import warnings
@@ -13,10 +14,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from deepval.cells.fitting import Scored, score_on
+from deepval.allocators import recipe_by_name
+from deepval.cells.fitting import Scored, out_of_fold, recipes_for, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.diagnostics import PLANNING_DIAGNOSTICS
-from deepval.errors import InputError, InputWarning, is_of_machine
+from deepval.errors import InputError, InputWarning, NothingToLearnError, is_of_machine
 from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.comparison import basis
 from deepval.judging.concordance import sign_disagreement, spearman
@@ -34,6 +36,8 @@ from deepval.tables.values import ValueTable
 ALPHA = 0.2
 SCORES = ("uncertainty", "criticality", "reference-criticality", "gain-E1", "gain-E8", *PLANNING_DIAGNOSTICS)
 """The scores that are judged: deployable signals, criticality of the reference, missed objects, risk, PKL and TIP."""
+GATES = ("gate-gbm",)
+"""The paper's gate, fitted on every target out of fold over units."""
 REFERENCES = ("random", "oracle")
 
 
@@ -110,17 +114,21 @@ def across_targets(
     cells: Mapping[str, BuiltCell],
     scores: Iterable[str] = SCORES,
     *,
+    gates: Iterable[str] = GATES,
     alphas: Sequence[float] = LEVELS,
     draws: int = 1000,
     watch: Watch = unwatched,
 ) -> Targets:
-    """Every score judged on every cell; cells must share data set, modes and geometry."""
+    """Every score judged on every cell, and gates fitted on it out of fold; cells share data set, modes, geometry."""
     _refuse_others(cells)
     scored, absent = _scored(cells, list(scores))
+    recipes = list(gates)
     budgets = [Selection(alpha) for alpha in alphas]
     rows: list[OnTarget] = []
     for target, cell in watch(list(cells.items()), "targets"):
-        rows += _rows(target, cell.listed, scored, budgets, draws=draws)
+        fitted, reasons = _fitted(target, cell, recipes)
+        absent |= reasons
+        rows += _rows(target, cell.listed, fitted | scored, budgets, draws=draws)
     metrics = {name: item for name, item in scored.items() if name in PLANNING_DIAGNOSTICS}
     gaps = [
         gap
@@ -138,11 +146,14 @@ def rows(
         Iterable[str], Option("Signal or diagnostic to judge. Repeatable.", ("--allocator", "-a"))
     ] = SCORES,
     *,
+    gates: Annotated[
+        Iterable[str], Option("Recipe to fit on every target, out of fold over units. Repeatable.", ("--gate",))
+    ] = GATES,
     alpha: float = 0.2,
     watch: Watch = unwatched,
 ) -> Targets:
     """Every score judged on every cell at the default budgets and at `alpha`; the tables show `alpha`."""
-    return across_targets(cells, scores, alphas=sorted({*LEVELS, alpha}), watch=watch)
+    return across_targets(cells, scores, gates=gates, alphas=sorted({*LEVELS, alpha}), watch=watch)
 
 
 def figure(targets: Targets) -> Any:
@@ -186,6 +197,22 @@ def _scored(cells: Mapping[str, BuiltCell], names: Sequence[str]) -> tuple[dict[
                 absent.pop(name, None)
                 break
             absent[name] = scored.reason or "no input has it"
+    return by_name, absent
+
+
+def _fitted(target: str, cell: BuiltCell, recipes: Sequence[str]) -> tuple[dict[str, Scored], dict[str, str]]:
+    """Scores of a cell's inputs by recipes fitted on its other units, and why some recipes are absent."""
+    by_name: dict[str, Scored] = {}
+    absent: dict[str, str] = {}
+    for recipe in recipes:
+        name = f"{recipe}, out of fold"
+        if recipe_by_name(recipe).name not in recipes_for(cell):
+            absent[f"{name} on {target}"] = "the recipe does not apply to this cell"
+            continue
+        try:
+            by_name[name] = out_of_fold(cell, recipe)
+        except NothingToLearnError as error:
+            absent[f"{name} on {target}"] = str(error)
     return by_name, absent
 
 

@@ -5,6 +5,7 @@ Only cells that share a data set and a geometry are paired, because only there a
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from deepval.allocators import Recipe, recipe_by_name
 from deepval.cells.fitting import fit_on, score_on
@@ -12,10 +13,20 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge
 from deepval.judging.allowances import LEVELS, Selection
 from deepval.paper.analysis import Analysis
-from deepval.paper.row_columns import AllocatorName, column, declared_table, or_nothing, sees_the_same, share
+from deepval.paper.row_columns import (
+    AllocatorName,
+    column,
+    count,
+    declared_table,
+    level,
+    or_nothing,
+    sees_the_same,
+    share,
+)
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number
+from deepval.results import HEADLINE
 from deepval.tables.keys import positions
 
 WITHOUT_EXTRAS = (
@@ -37,6 +48,22 @@ class Transfer(AllocatorName):
     ndg: float | None = column("Its nDG; None if undefined", "nDG", number)
     regret: float | None = column("Its nDG less that of the router fitted on the target itself", "regret", number)
     verdict: str | None = column("Verdict against random", "verdict", or_nothing)
+
+
+@dataclass(frozen=True)
+class TransferCounts:
+    """Transferred allocators over all budgets, and how many of them beat random at one."""
+
+    entries: str = column("Entries that count: all, or those whose allocator scores every judged input", "entries")
+    transfers: int = column("Entries of another cell's allocator, over all budgets", "transfers", count)
+    regret: float | None = column("Median of their regrets", "median regret", number)
+    alpha: float = column("Share at which wins are counted", "wins at", level)
+    others: int = column("Transferred entries at this share")
+    others_better: int = column(
+        "Transferred entries that beat random", "transferred", of_row=lambda row: f"{row.others_better} of {row.others}"
+    )
+    own: int = column("Entries at this share whose allocator was fitted on the judged cell")
+    own_better: int = column("Those that beat random", "own", of_row=lambda row: f"{row.own_better} of {row.own}")
 
 
 def rows(
@@ -71,9 +98,32 @@ def rows(
     return records
 
 
+def over_cells(rows: Sequence[Transfer]) -> list[TransferCounts]:
+    """All entries, then those whose allocator scores every judged input."""
+    at = min((row.alpha for row in rows), key=lambda alpha: (round(abs(alpha - HEADLINE), 9), alpha), default=HEADLINE)
+    records = []
+    for name, among in (("all", rows), ("fully covered", [row for row in rows if row.coverage == 1])):
+        moved = [row for row in among if row.source != row.target]
+        regrets = [row.regret for row in moved if row.regret is not None]
+        there = [row for row in moved if row.alpha == at]
+        own = [row for row in among if row.source == row.target and row.alpha == at]
+        better = [sum(row.verdict == "better" for row in group) for group in (there, own)]
+        counts = (len(there), better[0], len(own), better[1])
+        records.append(TransferCounts(name, len(moved), median(regrets) if regrets else None, at, *counts))
+    return records
+
+
 def table(rows: Sequence[Transfer]) -> Table:
     """The rows as a table."""
     return declared_table(Transfer, rows, "Transfer between consumers")
+
+
+def over_cells_table(rows: Sequence[TransferCounts]) -> Table:
+    """The median and the counts as a table."""
+    notes = (
+        "Descriptive counts over dependent entries. better: than random, at 95 %; own: fitted where it is judged.",
+    )
+    return declared_table(TransferCounts, rows, "Transfer over all budgets, and wins against random", notes=notes)
 
 
 def chart(rows: Sequence[Transfer]) -> Chart:
@@ -101,4 +151,6 @@ TRANSFER = Analysis(
     least=2,
     judges=True,
     names="path",
+    over_cells=over_cells,
+    over_cells_table=over_cells_table,
 )
