@@ -1,6 +1,6 @@
 """Cells and scores -> whether a ranking is optimal (the paper's Proposition 1), and the regret of its selection.
 
-docs/definitions.md, Selection, ties, gain, nDG. The check with its witness and the regret: `ranking_violation` and
+The check with its witness and the regret (docs/definitions.md#selection-ties-gain-ndg) are `ranking_violation` and
 `regret` of judging/oracle.py.
 """
 
