@@ -112,12 +112,14 @@ def _row(
             reference = None if partner < 0 else _box(seen.truth.box_px[partner])
         break
     path = scene.image_paths[t] if scene.image_paths else None
-    boxes = [tuple(_box(px) for px in seen.used[mode].box_px[seen.used[mode].frame == t]) for mode in ends]
+    cheap_px, full_px = (tuple(_box(px) for px in seen.used[mode].box_px[seen.used[mode].frame == t]) for mode in ends)
     does = tuple(system.words(plan.plans.plans[mode][t]) for mode in ends)
     band = _corridor_px(system.corridor_m, scene.camera)
     drawn = change in shown
     picture = None if path is None else str(path)
-    return GalleryRow(name, effect, input_id, value, does, change, drawn, box, reference, *boxes, band, picture)
+    return GalleryRow(
+        name, effect, input_id, value, does, change, drawn, box, reference, cheap_px, full_px, band, picture
+    )
 
 
 def _box(box_px: np.ndarray) -> tuple[float, ...]:

@@ -77,6 +77,7 @@ def rows(
             frames = sum(part.frames for part in of_mode)
             range_m, hit = (np.concatenate([getattr(part, field) for part in of_mode]) for field in ("range_m", "hit"))
             in_bands = [(range_m >= low) & (range_m < high) for low, high in BANDS_M]
+            near, middle, far = (_ratio(int(hit[band].sum()), int(band.sum())) for band in in_bands)
             loose = [part.unmatched for part in of_mode]
             records.append(
                 ObservationRow(
@@ -87,7 +88,9 @@ def rows(
                     _ratio(int(hit.sum()), frames),
                     _ratio(sum(part.false_positives for part in of_mode), frames),
                     _ratio(int(hit.sum()), len(hit)),
-                    *(_ratio(int(hit[band].sum()), int(band.sum())) for band in in_bands),
+                    near,
+                    middle,
+                    far,
                     None if None in loose else _ratio(sum(filter(None, loose)), frames),
                 )
             )

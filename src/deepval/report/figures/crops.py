@@ -33,7 +33,7 @@ def crops(rows: Sequence[Any]) -> Figure:
         axes.set_axis_off()
     for side, members in enumerate(sides):
         for line, row in enumerate(members):
-            pair = panels[line, 2 * side : 2 * side + 2]
+            pair = [panels[line, 2 * side], panels[line, 2 * side + 1]]
             _draw_pair(pair, row, colour=(style.HARMED, style.HELPED)[side])
     style.legend_above(figure, _legend())
     return figure
