@@ -5,7 +5,7 @@ import ast
 import measure_house as house
 
 LIMITS = {
-    "modules": 267,
+    "modules": 269,
     "longest import chain": 21,
     "import rings": 0,
     "names of several modules": 0,
@@ -33,7 +33,7 @@ def counted() -> dict[str, list[str]]:
     trees = house.modules()
     graph = {name: house.imports(name, tree, set(trees)) for name, tree in trees.items()}
     return {
-        "modules": 267list(trees),
+        "modules": list(trees),
         "longest import chain": house.longest_chain(graph),
         "import rings": [" <-> ".join(ring) for ring in house.rings(graph)],
         "names of several modules": [", ".join(names) for names in house.repeated_stems(trees).values()],
