@@ -235,6 +235,12 @@ def test_frames_left_out_change_no_other_frame(tmp_path):
     np.testing.assert_array_equal(part.outcomes.loss, whole.outcomes.loss[~gone])
     assert part.id != whole.id
     assert CellSpec.from_definition(part.spec.definition, part.spec.order).definition == part.spec.definition
-    (tmp_path / "frames.csv").write_text("seq,frame\n0002,x\n")
-    with pytest.raises(InputError, match=r"unit .or seq. and frame, a number; found"):
-        read_specification(tmp_path / "cells.toml", data)
+    wrong = {
+        "seq,frame\n0002,x\n": "unit .or seq. and frame, a number; found",
+        "seq,frame\n0099,1\n": "units must be those of the data set; found '0099'",
+        "seq,frame\n": "found no row",
+    }
+    for text, complaint in wrong.items():
+        (tmp_path / "frames.csv").write_text(text)
+        with pytest.raises(InputError, match=complaint):
+            read_specification(tmp_path / "cells.toml", data)

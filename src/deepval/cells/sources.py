@@ -369,7 +369,11 @@ def _file_material(fields: Mapping[str, Any], folders: SearchFolders) -> Materia
     material = from_files(source, files, units=fields.get("units"))
     if "left_out" not in fields:
         return material
-    left_out = _listed_frames(folders.path(fields["left_out"]))
+    path, units = folders.path(fields["left_out"]), source.unit_ids()
+    left_out = _listed_frames(path)
+    unknown = [unit for unit in left_out if unit not in units]
+    if unknown:
+        raise InputError(f"{path}: units must be those of the data set; found {quote(unknown[0])}: check the file.")
     return replace(material, left_out={unit: left_out[unit] for unit in material.units if unit in left_out})
 
 
@@ -380,8 +384,10 @@ def _listed_frames(path: Path) -> dict[str, tuple[int, ...]]:
     for row in csv.DictReader(io.StringIO(reading.content(path, what).decode("utf-8", "replace"))):
         unit, number = row.get("unit") or row.get("seq"), row.get("frame") or ""
         if not unit or not number.isdecimal():
-            raise InputError(f"{path}: must be {what}, a number; found {quote(dict(row))}.")
+            raise InputError(f"{path}: must be {what}, a number; found {quote(list(row.values()))}.")
         frames.setdefault(unit, []).append(int(number))
+    if not frames:
+        raise InputError(f"{path}: must be {what}; found no row.")
     return {unit: tuple(sorted(set(numbers))) for unit, numbers in frames.items()}
 
 
