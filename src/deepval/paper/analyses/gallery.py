@@ -34,7 +34,7 @@ class GalleryRow(CellName):
     effect: str = column("harmed or helped", "effect")
     input: str = column("The input", "input")
     value: float = column("Its decision value", "value", number)
-    does: tuple[str, str] = column("Action under the cheap and the full mode", "action", " -> ".join)
+    does: tuple[str, ...] = column("Action under the cheap and the full mode", "action", " -> ".join)
     change: str = column(
         "Decisive change: added (a detection of the full mode alone without a reference object), recovered (an object "
         "that the cheap mode misses), removed, lost (the same of the cheap mode alone), moved (both modes report it), "
