@@ -171,6 +171,7 @@ def test_headings_turn_the_short_way_between_keyframes(tmp_path):
         ({"sample_annotation": [{"token": 7}]}, "with text as 'token'; record 0 has 7"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:the tables in")
 @pytest.mark.parametrize("enough", [nuscenes_store.ENOUGH, 0])
 def test_faults_of_tables_are_one_sentence(tmp_path, monkeypatch, changed, sentence, enough):
     monkeypatch.setattr(nuscenes_store, "ENOUGH", enough)
@@ -319,6 +320,8 @@ def test_mini_is_the_same_if_its_tables_are_stored_by_scene(tmp_path, monkeypatc
     mini = NuScenes(shared_data("nuscenes"))
     whole = [mini.read_unit(unit) for unit in mini.unit_ids()]
     stored = read_large(mini.root, monkeypatch, tmp_path)
+    with pytest.warns(InputWarning, match="are large: they are read once, in a minute or two, and stored in"):
+        stored.unit_ids()
     assert all(same(stored.read_unit(scene.unit), (scene, truth)) for scene, truth in whole)
     assert not same(stored.read_unit("scene-0103"), whole[0])
     nuscenes._tables.cache_clear()
@@ -331,6 +334,7 @@ def test_mini_is_the_same_if_its_tables_are_stored_by_scene(tmp_path, monkeypatc
     nuscenes._tables.cache_clear()
 
 
+@pytest.mark.filterwarnings("ignore:the tables in")
 def test_stored_tables_follow_their_files_and_an_unwritable_folder_is_one_sentence(tmp_path, monkeypatch):
     tables(tmp_path / "v1.0-mini")
     data = read_large(tmp_path, monkeypatch, tmp_path / "cache")

@@ -565,6 +565,33 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
     assert costs.served == {"gate-ridge": "single", "gate-ridge-batched": "batched"}
 
 
+def test_the_command_prints_all_allocators_as_shares_of_a_full_pass(tmp_path, monkeypatch):
+    path = tmp_path / "costs.toml"
+    path.write_text(MODES)
+    (tmp_path / "cell/allocators").mkdir(parents=True)
+    (tmp_path / "cell/allocators/gate-own.json").write_text("{}")
+    monkeypatch.setattr(fit_allocators, "stages_of", lambda target, _: (target, {"all": abs}, [1]))
+
+    def cards(name, *_, **__) -> list[CostCard]:
+        return [CostCard(name, timing_of([5.0] * 8 if name == "gate-own" else [0.4, 0.5, 0.6]), threads=1, device="x")]
+
+    monkeypatch.setattr(fit_allocators, "measure_cards", cards)
+    printed = call("profile", tmp_path / "cell", "all", "--out", path)
+    rows = {words[0]: words[1:] for line in printed.splitlines() if (words := line.split())}
+    assert rows["full"] == ["20.0000", "100.00%"]
+    assert rows["gate-own"] == ["5.0000", "5.0000", "25.00%"]
+    assert rows["lost"] == ["0.5000", "0.5900", "2.50%"]
+    assert list(read_costs(path).allocators) == [
+        "ego-speed",
+        "uncertainty",
+        "criticality",
+        "memory",
+        "lost",
+        "gate-own",
+    ]
+    assert "Not within the tolerance: ego-speed, uncertainty, criticality, memory, lost." in printed
+
+
 def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
     path = tmp_path / "costs.toml"
     assert "found 'nobody'" in refusal("profile", tmp_path, "nobody", "--out", path)

@@ -174,8 +174,8 @@ def _picture_files(frames: list[Any], root: Path | None) -> dict[str, np.ndarray
         path = next((path for path in _candidates(Path(root or ""), file_name) if reading.is_file(path)), None)
         if path is None:
             raise InputError(
-                f"--image-root must hold the picture {file_name!r}; {root} does not: give the data set's folder, as "
-                "for `deepval build --root`."
+                f"--image-root must hold the picture {file_name!r}; {root} does not: give the folder above "
+                "image_02, samples or sensor_blobs."
             )
         data = reading.content(path, "a picture")
         check_pixels(data, path)

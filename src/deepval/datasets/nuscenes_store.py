@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from deepval.errors import InputError, quote, reason
+from deepval.errors import InputError, InputWarning, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import digest_of, file_digest
 
@@ -167,6 +168,8 @@ def scene_store(folder: Path, small: Mapping[str, Sequence[Row]]) -> SceneStore:
     hashes = {name: file_digest(folder / f"{name}.json") for name in sorted(TEXTS)}
     target = cache_folder() / digest_of(hashes)
     if not reading.is_folder(target):
+        note = f"the tables in {folder} are large: they are read once, in a minute or two, and stored in {target}."
+        warnings.warn(note, InputWarning, stacklevel=4)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             work = Path(tempfile.mkdtemp(dir=target.parent, prefix="unfinished-"))
