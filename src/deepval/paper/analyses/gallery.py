@@ -66,8 +66,8 @@ def rows(
     watch: Watch = unwatched,
 ) -> list[GalleryRow]:
     """The frames with the largest harm, then those with the largest benefit, largest first."""
-    shown = {"harmed": harmed_by or SHOWN_CHANGES, "helped": helped_by or SHOWN_CHANGES}
-    for word in (*shown["harmed"], *shown["helped"]):
+    pictured = {"harmed": harmed_by or SHOWN_CHANGES, "helped": helped_by or SHOWN_CHANGES}
+    for word in (*pictured["harmed"], *pictured["helped"]):
         checks.word(word, CHANGES, "A decisive change")
     records = []
     for name, cell in cells.items():
@@ -79,14 +79,14 @@ def rows(
             chosen = sorted(first.items(), key=lambda item, rank=order: rank.index(item[1]))[:frames]
             drawn = 0
             for where, i in watch(chosen, f"{effect} frames of {name}"):
-                row = _row(name, located[name], where, str(table.input[i]), float(values[i]), effect, shown[effect])
+                row = _row(name, located[name], where, str(table.input[i]), float(values[i]), effect, pictured[effect])
                 records.append(replace(row, drawn=row.drawn and drawn < most))
                 drawn += row.drawn
     return records
 
 
 def _row(
-    name: str, spec: CellSpec, unit: str, input_id: str, value: float, effect: str, shown: Sequence[str]
+    name: str, spec: CellSpec, unit: str, input_id: str, value: float, effect: str, pictured: Sequence[str]
 ) -> GalleryRow:
     (plan,) = unit_plans([spec], unit)
     seen, scene, system = plan.data, plan.data.scene, spec.acting
@@ -115,7 +115,7 @@ def _row(
     cheap_px, full_px = (tuple(_box(px) for px in seen.used[mode].box_px[seen.used[mode].frame == t]) for mode in ends)
     does = tuple(system.words(plan.plans.plans[mode][t]) for mode in ends)
     band = _corridor_px(system.corridor_m, scene.camera)
-    drawn = change in shown
+    drawn = change in pictured
     picture = None if path is None else str(path)
     return GalleryRow(
         name, effect, input_id, value, does, change, drawn, box, reference, cheap_px, full_px, band, picture
