@@ -4,6 +4,8 @@
     deepval reproduce docs/replication/lateral/*.toml --data ../shared/data --analysis signs --out lateral
     deepval reproduce docs/replication/ladder/*.toml --data ../shared/data --analysis ladder --out ladder
     python tools/renew_replication.py docs/replication.md {all,ladder}/report.json --lateral lateral/report.json
+    python tools/renew_replication.py docs/replication.md --one one/report.json --folds folds.json \
+        --unseen unseen/report.json
 
 Of several reports, the first with a verdict on a finding is used. Without a report, only the table of rules is written.
 """
@@ -117,6 +119,53 @@ def harm_table(report: Mapping[str, Any]) -> Table:
     return Table("Mechanisms of help and harm", header, lines_of(texts), (left,))
 
 
+def one_detector_tables(report: Mapping[str, Any]) -> dict[str, Table]:
+    """Signs and verdicts of the cells of one detector at two resolutions, in a report on these cells alone."""
+    texts = [
+        (
+            f"{row['cheap']} → {row['full'].rpartition('-')[2]}",
+            f"{row['system']}, {row['geometry']}",
+            str(row["affected"]),
+            f"{percent(row['harm_rate'], 1)} {interval(row['harm_rate_lo'], row['harm_rate_hi'], _tenths)}",
+            f"{number(row['harm_ratio'])} {interval(row['harm_ratio_lo'], row['harm_ratio_hi'])}",
+        )
+        for row in report["analyses"]["signs"][MAIN]
+    ]
+    row = report["analyses"]["signs"][MAIN][0]
+    title = f"One detector at two resolutions: {row['inputs']} inputs, {row['units']} units"
+    header = ("modes", "controller, geometry", "affected", "harmed", "harm ratio")
+    verdicts = [(entry["name"], *_verdict(entry)) for entry in report["findings"] if MAIN in entry["told"]]
+    return {
+        "one-detector": Table(title, header, lines_of(texts)),
+        "one-verdicts": Table(f"{row['units']} units", ("finding", "verdict", "here"), lines_of(verdicts)),
+    }
+
+
+def folds_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Allocators out of fold over all units at 20 %, over cells."""
+    rows = [row for row in rows if row["alpha"] == 0.2]
+    texts = []
+    for name in dict.fromkeys(row["allocator"] for row in rows):
+        group = [row for row in rows if row["allocator"] == name]
+        ndg = [row["ndg"] for row in group if row["ndg"] is not None]
+        span = " / ".join(number(of(ndg)) for of in (min, median, max))
+        verdicts = [row["verdict"] for row in group]
+        texts.append((name, str(len(group)), span, str(verdicts.count("better")), str(verdicts.count("worse"))))
+    title = f"nDG at 20 %, out of fold over {rows[0]['units']} units ({rows[0]['folds']} folds): released, not scored"
+    return Table(title, ("allocator", "cells", "least / median / largest", "better", "worse"), lines_of(texts))
+
+
+def unseen_table(report: Mapping[str, Any]) -> Table:
+    """Verdicts without the frames on which some sources were trained."""
+    texts = [(entry["name"], *_verdict(entry)) for entry in report["findings"] if MAIN in entry["told"]]
+    title = f"KITTI, frames outside the object training set: {report['cells'][0]['inputs']:,} inputs"
+    return Table(title, ("finding", "verdict", "here"), lines_of(texts))
+
+
+def _verdict(entry: Mapping[str, Any]) -> tuple[str, str]:
+    return entry["told"][MAIN]["verdict"], entry["told"][MAIN]["words"]
+
+
 def _span(shares: Sequence[float]) -> str:
     return " / ".join(percent(of(shares), 1) for of in (min, median, max)) if shares else ""
 
@@ -131,6 +180,9 @@ def main() -> None:
     parser.add_argument("page", type=Path)
     parser.add_argument("report", type=Path, nargs="*")
     parser.add_argument("--lateral", type=Path, help="report on the lateral controller")
+    parser.add_argument("--one", type=Path, help="report on one detector at two resolutions")
+    parser.add_argument("--folds", type=Path, help="rows of `deepval analyse out-of-fold` on the same cells")
+    parser.add_argument("--unseen", type=Path, help="report without the frames on which some sources were trained")
     given = parser.parse_args()
     made = {"rules": rules()}
     reports = [json.loads(path.read_text(encoding="utf-8")) for path in given.report]
@@ -141,6 +193,12 @@ def main() -> None:
         made["planned"] = planned_table(reports[0]["plan"])
     if given.lateral is not None:
         made["lateral"] = lateral_table(json.loads(given.lateral.read_text(encoding="utf-8")))
+    if given.one is not None:
+        made |= one_detector_tables(json.loads(given.one.read_text(encoding="utf-8")))
+    if given.folds is not None:
+        made["folds"] = folds_table(json.loads(given.folds.read_text(encoding="utf-8")))
+    if given.unseen is not None:
+        made["unseen"] = unseen_table(json.loads(given.unseen.read_text(encoding="utf-8")))
     write_atomically(given.page, filled(given.page.read_text(encoding="utf-8"), made))
 
 

@@ -122,6 +122,18 @@ def test_pictures_are_drawn_again_or_read_from_the_folder_alone(made, tmp_path):
     (tmp_path / "image_02" / "0000").mkdir(parents=True)
     Image.new("RGB", (1000, 500)).save(tmp_path / "image_02" / "0000" / "1.png")
     assert len(pictures(one, root=tmp_path)) == 1
+    for unit, folder in (
+        ("scene-0103", "samples/CAM_FRONT"),
+        ("2021.05.12", "sensor_blobs/2021.05.12/CAM_F0"),
+        ("log-token", "nuplan-v1.1/sensor_blobs/2021.05.12/CAM_F0"),
+    ):
+        path = tmp_path / unit / folder / "n015[x]__1.jpg"
+        path.parent.mkdir(parents=True)
+        Image.new("RGB", (1600, 900)).save(path)
+        there = filed | {"frames": [shown["frames"][0] | {"image": f"{unit}/{path.name}"}]}
+        assert len(pictures(there, root=tmp_path / unit)) == 1
+        with pytest.raises(InputError, match="must hold the picture"):
+            pictures(there, root=path.parent)
     outside = filed | {"frames": [shown["frames"][0] | {"image": "../image_02/0000/1.png"}]}
     with pytest.raises(InputError, match="must hold the picture"):
         pictures(outside, root=tmp_path / "image_02" / "0000")

@@ -1,6 +1,7 @@
 """The upper half of the house on real KITTI tracking data: figures that independent implementations agree on."""
 
 import json
+import pathlib
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -8,6 +9,9 @@ import numpy as np
 import pytest
 
 import deepval
+from deepval.cells.build import built
+from deepval.cells.sources import read_specification
+from deepval.cells.spec import CellSpec
 from deepval.datasets import read_dataset
 from deepval.errors import InputError, InputWarning
 from deepval.perception.placing import lift_bias, monocular_objects, oracle_objects
@@ -184,3 +188,59 @@ def test_nuscenes_results_are_read_by_sample_token():
     assert (len(tokens), len(found) + found.dropped["class"]) == (81, 905)
     assert found["mini_val"].cuboid_frame == "world"
     assert found["mini_val"].run.all()
+
+
+ONE_DETECTOR = {
+    (320, "monocular", "braking"): (65, 23.1, 0.055), (320, "oracle", "braking"): (40, 10.0, 0.017),
+    (320, "monocular", "receding-horizon"): (76, 26.3, 0.242), (320, "oracle", "receding-horizon"): (22, 9.1, 0.003),
+    (384, "monocular", "braking"): (41, 26.8, 0.124), (384, "oracle", "braking"): (21, 19.0, 0.079),
+    (384, "monocular", "receding-horizon"): (54, 22.2, 0.216), (384, "oracle", "receding-horizon"): (10, 20.0, 0.010),
+    (512, "monocular", "braking"): (21, 42.9, 0.433), (512, "oracle", "braking"): (4, 50.0, 0.300),
+    (512, "monocular", "receding-horizon"): (38, 26.3, 0.243), (512, "oracle", "receding-horizon"): (2, 100.0, np.inf),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:mode .* was not run on:deepval.errors.InputWarning")
+def test_one_detector_at_two_resolutions_on_sparse_frames():
+    """YOLOv8s on 439 frames of 14 sequences: affected, harmed %, harm ratio of an independent implementation."""
+    data, folder = shared_data(), pathlib.Path(__file__).parents[2] / "docs" / "replication"
+    groups = [
+        group
+        for group in read_specification(folder / "kitti-one-detector.toml", data)
+        if "s-640" in group.specs[0].name
+    ]
+    cells = {(int(c.spec.order[0][-3:]), c.spec.geometry, c.spec.system): c for g in groups for c in built(g.specs)}
+    for key, (affected, harmed, ratio) in ONE_DETECTOR.items():
+        values = cells[key].outcomes.values
+        helped, hurt = values[values > 0].sum(), -values[values < 0].sum()
+        assert len(values) == 439
+        assert np.count_nonzero(values) == affected
+        assert round(100 * np.mean(values[values != 0] < 0), 1) == harmed
+        assert (round(hurt / helped, 3) if helped else np.inf) == ratio
+
+
+@pytest.mark.filterwarnings("ignore:mode .* was not run on:deepval.errors.InputWarning")
+def test_frames_left_out_change_no_other_frame(tmp_path):
+    data, folder = shared_data(), pathlib.Path(__file__).parents[2] / "docs" / "replication"
+    text = (folder / "kitti-one-detector.toml").read_text().replace('root = "', 'left_out = "frames.csv"\nroot = "')
+    (tmp_path / "frames.csv").write_text("seq,frame\n0002,5\n0002,6\n")
+    (tmp_path / "cells.toml").write_text(text)
+    all_specs, some_specs = (
+        read_specification(path, data)[0].specs
+        for path in (folder / "kitti-one-detector.toml", tmp_path / "cells.toml")
+    )
+    whole, part = (next(iter(built(specs[:1]))) for specs in (all_specs, some_specs))
+    gone = np.isin(whole.outcomes.input, ["0002/000005", "0002/000006"])
+    assert gone.sum() == 2
+    np.testing.assert_array_equal(part.outcomes.loss, whole.outcomes.loss[~gone])
+    assert part.id != whole.id
+    assert CellSpec.from_definition(part.spec.definition, part.spec.order).definition == part.spec.definition
+    wrong = {
+        "seq,frame\n0002,x\n": "unit .or seq. and frame, a number; found",
+        "seq,frame\n0099,1\n": "units must be those of the data set; found '0099'",
+        "seq,frame\n": "found no row",
+    }
+    for text, complaint in wrong.items():
+        (tmp_path / "frames.csv").write_text(text)
+        with pytest.raises(InputError, match=complaint):
+            read_specification(tmp_path / "cells.toml", data)

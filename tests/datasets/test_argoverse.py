@@ -8,9 +8,9 @@ import pytest
 
 from argoverse_files import map_content, scenario_rows, write_scenario, write_sensor_log
 from deepval.datasets import open_dataset
-from deepval.datasets.logs.argoverse import Argoverse2, differences_mps
+from deepval.datasets.logs.argoverse import CAMERA, Argoverse2, differences_mps
 from deepval.datasets.logs.argoverse_tables import middle_m, read_lane_map
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import image_points_px
 from deepval.geometry.vehicle import FUSION
 from shared import shared_data
@@ -130,6 +130,13 @@ def test_a_sensor_log(tmp_path):
     assert truth.cls.tolist() == ["Car", "Pedestrian", "Car", "Car", "Car"]
     assert np.isfinite(truth.height_px[0])
     assert scene.route == ("rb_1", "rb_4")
+
+
+def test_a_sensor_log_without_calibration_has_the_nominal_camera(tmp_path):
+    folder = write_sensor_log(tmp_path)
+    shutil.rmtree(folder / "calibration")
+    with pytest.warns(InputWarning, match="log made-log has no folder calibration: a nominal camera"):
+        assert Argoverse2(tmp_path).read_log("made-log").camera is CAMERA
 
 
 def test_velocities_come_from_neighbours_that_are_there():

@@ -1,5 +1,6 @@
 """nuPlan logs and maps: files in the real schema are read as they were written, and faults are told in a sentence."""
 
+import hashlib
 import os
 import pickle
 import shutil
@@ -15,7 +16,7 @@ from deepval.datasets.logs.geopackage import UtmZone
 from deepval.datasets.logs.nuplan import NOMINAL, Nuplan, read_drives
 from deepval.datasets.logs.nuplan_tables import map_file, read_lane_map
 from deepval.datasets.logs.unpickling import unpickle
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.geometry.vehicle import PACIFICA, rotations
 from nuplan_files import LOCATION, LOG, ORIGIN_M, VERSION, token
 
@@ -203,10 +204,94 @@ def test_pictures_are_the_nearest_of_the_front_camera(root):
     (folder / "000006.jpg").unlink()
     # Of sweep 12 the picture is gone from the log: those 20 ms after sweeps 10 and 14 are 80 and 120 ms away.
     changed(root / DB, "DELETE FROM image WHERE filename_jpg LIKE '%CAM_F0/000012.jpg'")
-    scene, _ = Nuplan(root).read_unit(LOG)
-    names = [path and path.name for path in scene.image_paths]
-    assert names[:5] == ["000000.jpg", None, None, "000018.jpg", "000024.jpg"]
-    assert names[24] == "000240.jpg"
+    whole = read_drives(root / DB, root / "maps")[0].log
+    with pytest.warns(InputWarning, match="2 of 48 states have no CAM_F0 picture and are left out"):
+        scene, truth = Nuplan(root).read_unit(LOG)
+    # The second and third state are left out, with their truth.
+    assert [path.name for path in scene.image_paths][:3] == ["000000.jpg", "000018.jpg", "000024.jpg"]
+    assert (len(scene), truth.frames, scene.image_paths[22].name) == (46, 46, "000240.jpg")
+    assert scene.frame_ids[:3].tolist() == [whole.frame_ids[state] for state in (0, 3, 4)]
+
+
+@pytest.mark.parametrize("given", ["nuplan", "nuplan/nuplan-v1.1", "nuplan/nuplan-v1.1/splits/mini"])
+def test_the_owners_layout_is_read_from_any_of_its_folders(root, tmp_path, given):
+    data = tmp_path / "nuplan"
+    splits = data / "nuplan-v1.1" / "splits" / "mini"
+    splits.mkdir(parents=True)
+    (root / DB).rename(splits / f"{LOG}.db")
+    if root != data:
+        (root / "maps").rename(data / "maps")
+    (data / "nuplan-v1.1" / "sensor_blobs" / LOG / "CAM_F0").mkdir(parents=True)
+    for sweep in range(0, sum(files.SCENES), 2):
+        (data / "nuplan-v1.1" / "sensor_blobs" / LOG / "CAM_F0" / f"{sweep:06d}.jpg").write_bytes(b"")
+    scene, _ = Nuplan(tmp_path / given).read_unit(LOG)
+    assert len(scene) == 48
+    assert all(scene.image_paths)
+
+
+def logs_of(root, count):
+    """More logs of the same scenarios, with tokens of their own."""
+    for number in range(count):
+        path = (root / DB).with_name(f"log-{number}.db")
+        shutil.copy(root / DB, path)
+        for table, column in (("scene", "token"), ("lidar_pc", "scene_token")):
+            changed(path, f"UPDATE {table} SET {column} = CAST(x'{number:08x}' || substr({column}, 5) AS BLOB)")
+
+
+def test_a_sample_follows_the_rule(root):
+    logs_of(root, 4)
+    (root / DB).unlink()
+    data = open_dataset("nuplan", root).for_units(["sample:5"])
+
+    def rank(name):
+        return hashlib.sha256(b"deepval:nuplan:" + name.encode()).hexdigest()
+
+    expected, left = {}, 5
+    for log in sorted((f"log-{number}" for number in range(4)), key=rank):
+        with closing(sqlite3.connect((root / DB).with_name(f"{log}.db"))) as db:
+            rows = db.execute("SELECT hex(scene_token) FROM lidar_pc GROUP BY scene_token HAVING COUNT(*) > 126")
+            tokens = sorted((row[0].lower() for row in rows), key=rank)[: min(2, left)]
+        left -= len(tokens)
+        expected |= {log: set(tokens)} if tokens else {}
+    assert set(data.unit_ids()) == set(expected)
+    assert data.select(["sample:5"]) == data.unit_ids()
+    read = {unit: {name.split("-")[0] for name in data.read_unit(unit)[0].frame_ids} for unit in data.unit_ids()}
+    assert read == expected
+    assert data.words == ("--units sample:5",)
+
+
+def test_scenarios_are_chosen_by_token_and_type(root):
+    data = open_dataset("nuplan", root)
+    whole = data.read_unit(LOG)[0]
+    scenes = list(dict.fromkeys(name.split("-")[0] for name in whole.frame_ids))
+    one = data.for_units([scenes[1]]).read_unit(LOG)[0]
+    np.testing.assert_array_equal(one.frame_ids, whole.frame_ids[24:])
+    # A token of a sweep, as nuPlan names its scenarios, chooses the scene that the sweep is in.
+    sweep = token(3, 250).hex()
+    np.testing.assert_array_equal(data.for_units([sweep]).read_unit(LOG)[0].frame_ids, one.frame_ids)
+    tagged = data.for_units(["type:following_lane_with_lead"])
+    assert len(tagged.read_unit(LOG)[0]) == len(whole)
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        (["sample:0"], "a sample must be given alone, as sample:60; found 'sample:0'"),
+        (["sample:2", "type:x"], "a sample must be given alone"),
+        (["type:flying"], "a scenario of type flying is in none of 1"),
+        (["00" * 8], "token 0000000000000000 is in none of 1"),
+        ([LOG, "sample:2"], "names of logs or a choice of scenarios, not both"),
+    ],
+)
+def test_a_wrong_choice_is_refused(root, names, sentence):
+    with pytest.raises(InputError, match=sentence):
+        open_dataset("nuplan", root).for_units(names).unit_ids()
+
+
+def test_a_sample_of_too_few_is_noted(root):
+    data = open_dataset("nuplan", root).for_units(["sample:60"])
+    with pytest.warns(InputWarning, match="the sample has 2 of 60 scenarios"):
+        assert data.unit_ids() == (LOG,)
 
 
 def test_a_scenario_without_a_route_takes_the_driven_one(root, unit):

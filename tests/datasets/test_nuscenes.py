@@ -3,6 +3,7 @@
 import csv
 import json
 import warnings
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import cv2
@@ -15,6 +16,7 @@ from deepval.cells.build import built
 from deepval.cells.folder import read_cell
 from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import specs, split
+from deepval.datasets import nuscenes, nuscenes_store
 from deepval.datasets.nuscenes import NuScenes, expansion_lane_map, frames_with_future, read_expansion
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import image_points_px
@@ -164,9 +166,16 @@ def test_headings_turn_the_short_way_between_keyframes(tmp_path):
         ),
         ({"sample": [{"token": "s0", "timestamp": 1, "next": "s0"}]}, "run in a circle"),
         ({"scene": {"token": 1}}, "must be a list of records"),
+        ({"ego_pose": {"token": 1}}, "ego_pose.json must be a list of records with tokens; it is not"),
+        ({"sample_data": [3]}, "sample_data.json must be a list of records with tokens; it is not"),
+        ({"sample_annotation": [{"token": 7}]}, "with text as 'token'; record 0 has 7"),
     ],
 )
-def test_faults_of_tables_are_one_sentence(tmp_path, changed, sentence):
+@pytest.mark.filterwarnings("ignore:the tables in")
+@pytest.mark.parametrize("enough", [nuscenes_store.ENOUGH, 0])
+def test_faults_of_tables_are_one_sentence(tmp_path, monkeypatch, changed, sentence, enough):
+    monkeypatch.setattr(nuscenes_store, "ENOUGH", enough)
+    monkeypatch.setenv("DEEPVAL_CACHE", str(tmp_path / "cache"))
     tables(tmp_path / "v1.0-mini", **changed)
     with pytest.raises(InputError, match=sentence):
         NuScenes(tmp_path).read_unit("scene-1")
@@ -282,6 +291,82 @@ def test_mini_has_404_keyframes_of_which_320_have_a_future():
         units = [mini.read_unit(unit) for unit in mini.unit_ids()]
     assert sum(len(scene) for scene, _ in units) == 404
     assert sum(int(truth.future.valid.all(axis=1).sum()) for _, truth in units) == 320
+
+
+def same(one, other) -> bool:
+    """Whether two trees of dataclasses hold the same numbers."""
+    if is_dataclass(one):
+        return all(same(getattr(one, part.name), getattr(other, part.name)) for part in fields(one))
+    if isinstance(one, dict):
+        return same([*one.items()], [*other.items()])
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+    return one == other
+
+
+def read_large(root: Path, monkeypatch, cache: Path) -> NuScenes:
+    """The data set, whose tables count as large."""
+    monkeypatch.setenv("DEEPVAL_CACHE", str(cache))
+    monkeypatch.setattr(nuscenes_store, "ENOUGH", 0)
+    nuscenes._tables.cache_clear()
+    return NuScenes(root)
+
+
+@pytest.mark.shared
+@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
+def test_mini_is_the_same_if_its_tables_are_stored_by_scene(tmp_path, monkeypatch):
+    mini = NuScenes(shared_data("nuscenes"))
+    whole = [mini.read_unit(unit) for unit in mini.unit_ids()]
+    stored = read_large(mini.root, monkeypatch, tmp_path)
+    with pytest.warns(InputWarning, match="are large: they are read once, in a minute or two, and stored in"):
+        stored.unit_ids()
+    assert all(same(stored.read_unit(scene.unit), (scene, truth)) for scene, truth in whole)
+    assert not same(stored.read_unit("scene-0103"), whole[0])
+    nuscenes._tables.cache_clear()
+    monkeypatch.setattr(nuscenes_store, "stream_rows", None)  # a second time nothing is streamed
+    assert same(NuScenes(mini.root).read_unit("scene-1100"), whole[-1])
+    (folder,) = (tmp_path / "nuscenes").iterdir()
+    (folder / "00.parquet").write_text("no Parquet")
+    with pytest.raises(InputError, match=f"must be a file of stored tables.*: delete {folder}"):
+        NuScenes(mini.root).read_unit("scene-0061")
+    nuscenes._tables.cache_clear()
+
+
+@pytest.mark.filterwarnings("ignore:the tables in")
+def test_stored_tables_follow_their_files_and_an_unwritable_folder_is_one_sentence(tmp_path, monkeypatch):
+    tables(tmp_path / "v1.0-mini")
+    data = read_large(tmp_path, monkeypatch, tmp_path / "cache")
+    assert len(data.read_unit("scene-1")[0]) == 10
+    tables(tmp_path / "v1.0-mini", frames=6)
+    nuscenes._tables.cache_clear()
+    assert len(data.read_unit("scene-1")[0]) == 6
+    assert len(list((tmp_path / "cache" / "nuscenes").iterdir())) == 2
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"must be writable \(.*\): set DEEPVAL_CACHE to another folder"):
+        read_large(tmp_path, monkeypatch, tmp_path / "file").read_unit("scene-1")
+
+
+@pytest.mark.parametrize("block", [1, 7, 2**20])
+@pytest.mark.parametrize(
+    "text",
+    ["[]", " [ ] ", '[{"token": "é[{]"} ,{"token": "b", "x": [1, {"y": 2}]}\n]\n', "[{}", "[{},]", "[{} {}]", "[{}] x",
+     "[", "", "{}", '[{"a": 01}]', "[,]", '[{"a": "\\ud83d\\ude00"}]', "[1]", "\ufeff[{}]", "[" * 5000],
+)  # fmt: skip
+def test_streamed_rows_are_those_of_the_whole_file(tmp_path, monkeypatch, text, block):
+    monkeypatch.setattr(nuscenes_store, "BLOCK", block)
+    path = tmp_path / "ego_pose.json"
+    path.write_text(text, encoding="utf-8")
+    try:
+        whole = json.loads(text.removeprefix("\ufeff"))
+        assert all(isinstance(row, dict) for row in whole)
+        assert isinstance(whole, list)
+    except (ValueError, RecursionError, AssertionError):
+        with pytest.raises(InputError, match=r"must be a (table in JSON|list of records)"):
+            list(nuscenes_store.stream_rows(path))
+    else:
+        assert list(nuscenes_store.stream_rows(path)) == whole
 
 
 @pytest.mark.shared

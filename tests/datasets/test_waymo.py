@@ -1,5 +1,7 @@
 """Waymo scenarios in JSON form are read as they were written, in either manner of names, and faults are told."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -142,14 +144,82 @@ def test_without_signals_nothing_is_red(tmp_path):
     assert read(tmp_path, message)[0].red_lights == ()
 
 
-def at(*keys, to):
+def turned(message, angle):
+    """The same scenario, turned by an angle."""
+    message = json.loads(json.dumps(message))
+    cos, sin = np.cos(angle), np.sin(angle)
+
+    def turn(point, x="x", y="y"):
+        if point.get("valid", True):
+            point[x], point[y] = cos * point[x] - sin * point[y], sin * point[x] + cos * point[y]
+
+    for track in message["tracks"]:
+        for state in track["states"]:
+            turn(state, "centerX", "centerY")
+            turn(state, "velocityX", "velocityY")
+            state["heading"] = state.get("heading", 0.0) + angle
+    for feature in message["mapFeatures"]:
+        for part in feature.values():
+            for name in ("polyline", "polygon") if isinstance(part, dict) else ():
+                for point in part.get(name, ()):
+                    turn(point)
+    return message
+
+
+@pytest.mark.parametrize("degrees", [False, True])
+@pytest.mark.parametrize("angle", [0.05, 2.0])
+def test_the_form_of_gpudrive_is_read_as_the_message(tmp_path, degrees, angle):
+    message = turned(files.scenario(), angle)
+    scene, truth = read(tmp_path / "message", message)
+    other, other_truth = read(tmp_path / "gpudrive", files.as_gpudrive(message, degrees=degrees))
+    np.testing.assert_allclose(other.world_from_ego, scene.world_from_ego, atol=1e-9)
+    np.testing.assert_allclose(other_truth.objects.corners_m, truth.objects.corners_m, atol=1e-9)
+    assert (other.route, other.red_lights, truth.cls.tolist()) == (
+        scene.route,
+        scene.red_lights,
+        other_truth.cls.tolist(),
+    )
+    assert list(other.lane_map.lanes) == list(scene.lane_map.lanes)
+    for key, lane in scene.lane_map.lanes.items():
+        assert other.lane_map.lanes[key].successors == lane.successors
+        assert other.lane_map.lanes[key].speed_limit_mps is None
+    # Lanes side by side are one roadblock; the message does not say so of 3 and 4.
+    assert other.lane_map.roadblocks == {"rb_1": ("1", "2"), "rb_3": ("3", "4"), "rb_5": ("5",)}
+
+
+def at(*keys, to, message=None):
     """A scenario with one value set, or with `to(value)` where it is a function."""
-    message = files.scenario()
+    message = files.scenario() if message is None else message
     inner = message
     for key in keys[:-1]:
         inner = inner[key]
     inner[keys[-1]] = to(inner[keys[-1]]) if callable(to) else to
     return message
+
+
+def gpudrive(*keys, to):
+    return at(*keys, to=to, message=files.as_gpudrive(files.scenario()))
+
+
+GPUDRIVE_DAMAGE = {
+    "roads": (gpudrive("roads", to=3), "roads must be a list of objects"),
+    "no ego": (gpudrive("metadata", to={}), "sdcTrackIndex must be the number of one of 4 tracks; found None"),
+    "lengths": (gpudrive("objects", 0, "heading", to=[0.0]), "object 0: position, heading, velocity and valid must be"),
+    "heading": (gpudrive("objects", 0, "heading", 3, to="north"), "heading must be a finite number; found 'north'"),
+    "position": (gpudrive("objects", 0, "position", 3, to=None), "object 0: positions and velocities must have x"),
+    "type": (gpudrive("objects", 0, "type", to="ufo"), "objectType must be one of .*TYPE_UFO"),
+    "light": (gpudrive("tl_states", "3", "time_index", 0, to=91), "time_index must be in 0..90; found 91"),
+    "lights": (gpudrive("tl_states", to=[1]), "tl_states must be an object of lanes"),
+    "geometry": (gpudrive("roads", 0, "geometry", to=None), "geometry must be a list"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GPUDRIVE_DAMAGE)
+def test_faults_in_the_form_of_gpudrive_are_refused(tmp_path, name):
+    message, sentence = GPUDRIVE_DAMAGE[name]
+    with pytest.raises(InputError, match=sentence) as refusal:
+        read(tmp_path, message)
+    assert f"{UNIT}.json" in str(refusal.value)
 
 
 DAMAGE = {

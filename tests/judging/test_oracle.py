@@ -6,9 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deepval.errors import InputError
 from deepval.judging.oracle import (
+    is_optimal_ranking,
     oracle_curve,
     oracle_gain,
     oracle_sums,
@@ -64,15 +67,28 @@ def test_every_form_of_the_oracle_is_one_number():
             assert summary.oracle_share == pytest.approx(oracle_gain(values, size) / table.cheap_loss, rel=1e-12)
 
 
+def selectable(score: np.ndarray, k: int) -> set[int]:
+    """Inputs that some way to break ties selects: fewer than k others have a higher score."""
+    return {i for i, own in enumerate(score) if np.count_nonzero(score > own) < k}
+
+
+def omissible(score: np.ndarray, k: int) -> set[int]:
+    """Inputs that some way to break ties leaves out: at least k others have as high a score."""
+    return {i for i, own in enumerate(score) if np.count_nonzero(score >= own) > k}
+
+
 def assert_violation_is_right(score: np.ndarray, values: np.ndarray) -> bool:
     """Both directions of Proposition 1 by going through every budget; whether there is a violation."""
     lack = shortfalls(score.tolist(), values.tolist())
     found = ranking_violation(score, values)
+    assert is_optimal_ranking(score, values) == (found is None)
     if found is None:
         assert not any(lack)
         return False
     assert any(lack)
     assert score[found.above] >= score[found.below]
+    assert found.above in selectable(score, found.slots)
+    assert found.below in omissible(score, found.slots)
     assert values[found.below] > values[found.above]
     assert values[found.below] >= 0
     assert found.slots == next(k for k, short in enumerate(lack) if short > 0)
@@ -160,3 +176,75 @@ def test_regret_with_ties_is_the_expected_shortfall():
 def test_regret_needs_a_reachable_budget():
     with pytest.raises(InputError, match="= 1; found k = 2"):
         regret(np.array([2.0, 1.0]), np.array([1.0, -1.0]), 2)
+
+
+SMALL = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(-2, 3), st.booleans()).map(lambda row: (row[0] / 2, row[1] / 4, row[2])),
+    max_size=7,
+)
+"""Score, decision value, and whether the input is abstained on."""
+
+
+def columns_of(rows):
+    score, values, abstained = zip(*rows, strict=True) if rows else ((), (), ())
+    return np.array(score, dtype=float), np.array(values, dtype=float), np.array(abstained, dtype=bool)
+
+
+def abstaining_shortfalls(score, values, abstained) -> list[Fraction]:
+    """OPT(k) - expected gain for every k = 0, ..., N; inputs abstained on are no candidates."""
+    kept = [i for i in range(len(values)) if not abstained[i]]
+    own_score, own_value = [float(score[i]) for i in kept], [float(values[i]) for i in kept]
+    return [
+        best_subset(values.tolist(), k) - slow.expected_top(own_score, own_value, min(k, len(kept)))
+        for k in range(len(values) + 1)
+    ]
+
+
+@given(SMALL)
+def test_abstention_against_every_budget(rows):
+    score, values, abstained = columns_of(rows)
+    lack = abstaining_shortfalls(score, values, abstained)
+    found = ranking_violation(score, values, abstained)
+    assert (found is None) == (not any(lack))
+    if found is not None:
+        assert found.slots == next(k for k, short in enumerate(lack) if short > 0)
+        assert found.shortfall == pytest.approx(float(lack[found.slots]), rel=1e-9)
+        taken = 0.0 if found.above is None else values[found.above]
+        better = 0.0 if found.below is None else values[found.below]
+        assert better > taken
+        assert found.above is None or not abstained[found.above]
+        assert found.above is not None or found.slots > np.count_nonzero(~abstained), "there is an empty slot"
+    for k, short in enumerate(lack):
+        outcome = regret(score, values, k, abstained)
+        assert outcome.regret == pytest.approx(float(short), rel=1e-9, abs=1e-12)
+        assert math.isnan(outcome.bound) or outcome.bound <= outcome.regret + 1e-12
+
+
+@given(SMALL)
+def test_the_decision_value_is_optimal_at_every_budget_iff_harm_is_abstained_on(rows):
+    _, values, abstained = columns_of(rows)
+    assert is_optimal_ranking(values, values)
+    assert is_optimal_ranking(values, values, values < 0)
+    assert is_optimal_ranking(values, values, values <= 0), "zeros may be abstained on or not"
+    exact = not abstained[values > 0].any() and abstained[values < 0].all()
+    assert is_optimal_ranking(values, values, abstained) == exact
+
+
+@given(SMALL, st.sampled_from([0.5, 2.0, 8.0]))
+def test_only_the_order_of_scores_counts(rows, factor):
+    score, values, abstained = columns_of(rows)
+    for never in (None, abstained):
+        assert ranking_violation(score, values, never) == ranking_violation(factor * score - 3, values, never)
+
+
+def test_abstention_by_hand():
+    score, values = np.array([3.0, 2.0, 1.0]), np.array([2.0, -1.0, 1.0])
+    # The harmful input takes the second slot; once it is abstained on, the third input moves up.
+    assert ranking_violation(score, values, np.zeros(3, dtype=bool)).slots == 2
+    assert ranking_violation(score, values, values < 0) is None
+    # Abstaining on the third input too leaves its benefit out from k = 2 on: an empty slot stands in its place.
+    found = ranking_violation(score, values, np.array([False, True, True]))
+    assert (found.above, found.below, found.slots, found.shortfall) == (None, 2, 2, 1.0)
+    # Without abstention k = 3 forces the harm: only an empty slot is better.
+    found = ranking_violation(values, values, np.zeros(3, dtype=bool))
+    assert (found.above, found.below, found.slots, found.shortfall) == (1, None, 3, 1.0)

@@ -1,4 +1,3 @@
-import ctypes
 import json
 import math
 import threading
@@ -19,6 +18,7 @@ from deepval.metering import cost_cards as cards_module
 from deepval.metering.cost_cards import CostCard, Meter, add_cards, measure_cards, write_entries
 from deepval.metering.energy import EnergyUse, Rail, conventions, energy_over_idle, rails, used_mj
 from deepval.metering.timing import Timing, measure, median_interval, processors, thread_limit
+from sensor_files import RAPL, XAVIER, FakeNvml, hwmon_tree, iio_tree, write_tree
 
 MODES = "[modes.cheap]\nms = 10\n[modes.full]\nms = 20\n"
 
@@ -39,13 +39,6 @@ class FakeClock:
 
 def timing_of(times_ms, **changes) -> Timing:
     return Timing(np.array(times_ms, dtype=float), {}, **changes)
-
-
-def write_tree(root: Path, files: dict[str, object]) -> Path:
-    for name, content in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(f"{content}\n")
-    return root
 
 
 # Timing
@@ -275,23 +268,6 @@ def counter(readings, **changes) -> Rail:
     return Rail("counter", frozenset({"GPU", "CPU", "SOC"}), read, **({"counts": True} | changes))
 
 
-RAPL = {
-    "class/powercap/intel-rapl/enabled": 1,
-    "class/powercap/intel-rapl:0/name": "package-0",
-    "class/powercap/intel-rapl:0/max_energy_range_uj": 262143328850,
-    "class/powercap/intel-rapl:0/energy_uj": 262143000850,
-    "class/powercap/intel-rapl:0:0/name": "core",
-    "class/powercap/intel-rapl:0:0/max_energy_range_uj": 262143328850,
-    "class/powercap/intel-rapl:0:0/energy_uj": 11,
-    "class/powercap/intel-rapl:0:1/name": "dram",
-    "class/powercap/intel-rapl:0:1/max_energy_range_uj": 65712999613,
-    "class/powercap/intel-rapl:0:1/energy_uj": 5000,
-    "class/powercap/intel-rapl-mmio:0/name": "package-0",
-    "class/powercap/intel-rapl-mmio:0/max_energy_range_uj": 262143328850,
-    "class/powercap/intel-rapl-mmio:0/energy_uj": 77,
-}
-
-
 def test_rapl_zones_and_their_wrap_around(tmp_path):
     root = write_tree(tmp_path, RAPL)
     package, memory = rails(root)
@@ -314,36 +290,6 @@ def test_power_is_integrated_by_trapezoids():
     rail = power("GPU", {"GPU"}, float)
     # 1000 mW rising to 3000 mW within 2 s, then 3000 mW for 1 s.
     assert used_mj(rail, [0, 2, 3], [1000, 3000, 3000]) == 2 * 2000 + 3000
-
-
-XAVIER = {"1-0040": ("GPU", "CPU", "SOC"), "1-0041": ("CV", "VDDRQ", "SYS5V")}
-
-
-def hwmon_tree(chips) -> dict[str, object]:
-    files: dict[str, object] = {"class/hwmon/hwmon0/name": "thermal-fan-est"}
-    for number, labels in enumerate(chips, start=1):
-        folder = f"class/hwmon/hwmon{number}"
-        files |= {f"{folder}/name": "ina3221", f"{folder}/in7_label": "sum of shunt voltages", f"{folder}/in7_input": 3}
-        for channel, label in enumerate(labels, start=1):
-            files |= {
-                f"{folder}/in{channel}_label": label,
-                f"{folder}/in{channel}_input": 19000,
-                f"{folder}/curr{channel}_input": 100 * channel * number,
-            }
-    return files
-
-
-def iio_tree() -> dict[str, object]:
-    files: dict[str, object] = {}
-    for number, (address, labels) in enumerate(XAVIER.items()):
-        folder = f"bus/i2c/drivers/ina3221x/{address}/iio:device{number}"
-        for channel, label in enumerate(labels):
-            files |= {
-                f"{folder}/rail_name_{channel}": label,
-                f"{folder}/in_power{channel}_input": 1900 * (channel + 1) * (number + 1),
-                f"{folder}/in_voltage{channel}_input": 19000,
-            }
-    return files
 
 
 @pytest.mark.parametrize("files", [hwmon_tree(XAVIER.values()), iio_tree()], ids=["hwmon", "iio"])
@@ -377,34 +323,6 @@ def test_jetson_rails_in_both_layouts(tmp_path, files):
 def test_rails_of_other_boards_serve_what_they_can(tmp_path, labels, sums):
     found = rails(write_tree(tmp_path, hwmon_tree([labels])))
     assert {key: [rail.label for rail in part] for key, part in conventions(found).items()} == sums
-
-
-class FakeNvml:
-    """Two cards: one that counts energy, one that only shows power."""
-
-    def __init__(self) -> None:
-        self.energy_mj = 500
-
-    def nvmlInit_v2(self) -> int:  # noqa: N802
-        return 0
-
-    def nvmlDeviceGetCount_v2(self, count) -> int:  # noqa: N802
-        count._obj.value = 2
-        return 0
-
-    def nvmlDeviceGetHandleByIndex_v2(self, index, handle) -> int:  # noqa: N802
-        handle._obj.value = index.value + 1
-        return 0
-
-    def nvmlDeviceGetTotalEnergyConsumption(self, handle, value) -> int:  # noqa: N802
-        assert isinstance(value._obj, ctypes.c_ulonglong)
-        value._obj.value = self.energy_mj
-        return 0 if handle.value == 1 else 3
-
-    def nvmlDeviceGetPowerUsage(self, handle, value) -> int:  # noqa: N802
-        assert isinstance(value._obj, ctypes.c_uint)
-        value._obj.value = 7000
-        return 0
 
 
 def test_graphics_cards_count_or_show_power(tmp_path):
@@ -469,11 +387,20 @@ def test_what_does_not_rise_above_idle_has_no_figure_but_a_note():
         clock.pass_ms(2000)
         return 10
 
-    spent = energy_over_idle(run, found, idle_s=0.999, clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
+    spent = energy_over_idle(run, found, settle_s=0, idle_s=0.999, clock=clock, sleep=lambda s: clock.pass_ms(1000 * s))
     assert spent.idle_mw == {"mj": pytest.approx(1600), "mj_gpu": 500}
     # The fake clock stands at 0.999 s until the run is over: a ramp from 1,000 to 1,500 mW over 2 s, 500 mJ over idle.
     assert spent.mj == {"mj": pytest.approx(500 / 10)}
     assert spent.note == "No energy above idle was measured on mj_gpu in 2 s."
+
+
+def test_a_run_too_short_for_the_sensors_has_a_note():
+    clock = FakeClock()
+    spent = energy_over_idle(
+        lambda: int(clock.pass_ms(400)), [counter([0, 0, 0, 800])], clock=clock, sleep=lambda s: clock.pass_ms(1000 * s)
+    )
+    assert spent.mj == {"mj": 800 / 400}
+    assert spent.note == "Energy is uncertain: the run lasted 0.4 s, and 1 s are needed."
 
 
 def test_power_is_sampled_meanwhile():
@@ -486,7 +413,7 @@ def test_power_is_sampled_meanwhile():
         return 1.0
 
     # The run lasts until it was looked at often enough, however slow the machine is.
-    spent = energy_over_idle(lambda: int(enough.wait(600)), [power("GPU", {"GPU"}, look)], idle_s=0.1)
+    spent = energy_over_idle(lambda: int(enough.wait(600)), [power("GPU", {"GPU"}, look)], settle_s=0, idle_s=0.1)
     assert len(looks) > 4 + 5
     assert spent.idle_mw["mj_gpu"] == pytest.approx(1, rel=0.5)
 
@@ -501,7 +428,7 @@ def test_a_sensor_that_fails_on_the_way_is_told():
         raise OSError(5, "Input/output error")
 
     with pytest.raises(InputError, match=r"one failed: .*Input/output error"):
-        energy_over_idle(lambda: 1, [power("GPU", {"GPU"}, fail_later)], sleep=lambda _: failed.wait(600))
+        energy_over_idle(lambda: 1, [power("GPU", {"GPU"}, fail_later)], settle_s=0, sleep=lambda _: failed.wait(600))
 
 
 @pytest.mark.parametrize("said", [0, None, 2.5])
@@ -515,7 +442,7 @@ def test_a_run_says_how_many_inputs_it_served(said):
 
 
 def spent(**mj: float) -> EnergyUse:
-    return EnergyUse(mj, dict.fromkeys(mj, 1000.0), 10, ("GPU", "CPU"))
+    return EnergyUse(mj, dict.fromkeys(mj, 1000.0), 10, {"mj": ("GPU", "CPU"), "mj_gpu": ("GPU",)})
 
 
 def test_a_card_goes_through_a_costs_file(tmp_path):
@@ -533,7 +460,8 @@ def test_a_card_goes_through_a_costs_file(tmp_path):
     assert card.entry() == {
         "ms": 0.5, "mj": 2.5, "mj_gpu": 0.5, "served": "single", "p95_ms": 0.5, "ms_lo": 0.5, "ms_hi": 0.5,
         "preprocess_ms": 0.3, "preprocess_p95_ms": 0.3, "inference_ms": 0.2, "inference_p95_ms": 0.2,
-        "calls": 8, "tight": True, "threads": 2, "device": 'a "chip"', "energy": "GPU, CPU",
+        "calls": 8, "tight": True, "threads": 2, "device": 'a "chip"',
+        "energy": "above idle; mj: GPU + CPU; mj_gpu: GPU",
     }  # fmt: skip
     assert table["other"]["energy"] == "not requested"
     assert not table["other"]["tight"]
@@ -635,6 +563,33 @@ def test_the_command_writes_and_prints_cards(tmp_path, monkeypatch):
         assert costs.of_allocator(name, "ms") == entry["ms"] > 0
         assert entry["preprocess_ms"] <= entry["p95_ms"]
     assert costs.served == {"gate-ridge": "single", "gate-ridge-batched": "batched"}
+
+
+def test_the_command_prints_all_allocators_as_shares_of_a_full_pass(tmp_path, monkeypatch):
+    path = tmp_path / "costs.toml"
+    path.write_text(MODES)
+    (tmp_path / "cell/allocators").mkdir(parents=True)
+    (tmp_path / "cell/allocators/gate-own.json").write_text("{}")
+    monkeypatch.setattr(fit_allocators, "stages_of", lambda target, _: (target, {"all": abs}, [1]))
+
+    def cards(name, *_, **__) -> list[CostCard]:
+        return [CostCard(name, timing_of([5.0] * 8 if name == "gate-own" else [0.4, 0.5, 0.6]), threads=1, device="x")]
+
+    monkeypatch.setattr(fit_allocators, "measure_cards", cards)
+    printed = call("profile", tmp_path / "cell", "all", "--out", path)
+    rows = {words[0]: words[1:] for line in printed.splitlines() if (words := line.split())}
+    assert rows["full"] == ["20.0000", "100.00%"]
+    assert rows["gate-own"] == ["5.0000", "5.0000", "25.00%"]
+    assert rows["lost"] == ["0.5000", "0.5900", "2.50%"]
+    assert list(read_costs(path).allocators) == [
+        "ego-speed",
+        "uncertainty",
+        "criticality",
+        "memory",
+        "lost",
+        "gate-own",
+    ]
+    assert "Not within the tolerance: ego-speed, uncertainty, criticality, memory, lost." in printed
 
 
 def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from deepval.cells.folder import read_cell
 from deepval.cells.judgement import openings
 from deepval.errors import InputError
 from deepval.judging.draws import seeds_by_units
-from deepval.paper.analyses import perception_ranking, selection_regret
+from deepval.paper.analyses import arbiter, perception_ranking, selection_regret
 from deepval.paper.analyses.selection_regret import pools, ranked
 from small_cells import build_cells
 from worlds import quietly
@@ -282,3 +282,39 @@ def test_commands_tell_rows_and_count_the_look(folder, capsys):
     assert "What each objective chooses at 20%, cell by cell" in told
     with pytest.raises(InputError, match="A perception loss must be one of E1"):
         call("analyse", "selection-regret", folder, "--loss", "E9")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_arbiter_chooses_on_validation_units_and_is_judged_on_test_units(seed):
+    cell, scored = random_cell(np.random.default_rng(seed))
+    rows = arbiter.rows({"one": cell}, {"one": scored}, alphas=ALPHAS, draws=5)
+    assert [(row.pool, row.alpha) for row in rows] == list(
+        itertools.product(dict.fromkeys(row.pool for row in rows), ALPHAS)
+    )
+    for row in rows:
+        gains = {}
+        for role in ("validation", "test"):
+            scores, worth = part_of(cell, scored, getattr(cell.split, role))
+            for alpha in ALPHAS:
+                k = math.floor(alpha * len(worth) + 0.5)
+                gains[role, alpha] = {name: realised(scores[name], worth, k) for name in row.candidates}
+                best = sum(sorted((w for w in worth if w > 0), reverse=True)[:k])
+                gains[role, alpha, "best"] = best
+        own = gains["validation", row.alpha]
+        assert own[row.choice] == pytest.approx(max(own.values()))
+        summed = {name: sum(gains["validation", alpha][name] for alpha in ALPHAS) for name in row.candidates}
+        assert summed[row.fixed] == pytest.approx(max(summed.values()))
+        judged = gains["test", row.alpha]
+        assert judged[row.best] == pytest.approx(max(judged.values()))
+        if (possible := gains["test", row.alpha, "best"]) > 0:
+            assert row.ndg == pytest.approx(float(judged[row.choice] / possible))
+            assert row.fixed_ndg == pytest.approx(float(judged[row.fixed] / possible))
+            assert row.best_ndg == pytest.approx(float(judged[row.best] / possible))
+    assert "random" not in {name for row in rows for name in row.candidates}
+
+
+def test_the_arbiter_needs_a_cell_with_enough_to_choose_on():
+    cells, scores = paper_cells()
+    few = {name: cell for name, cell in cells.items() if selection_regret.not_chosen_on(cell)}
+    with pytest.raises(InputError, match="There must be a cell to choose on; found none"):
+        arbiter.rows(few, scores, draws=5)

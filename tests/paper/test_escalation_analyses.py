@@ -13,7 +13,7 @@ from commands import call
 from deepval.cells.judgement import EvaluationData
 from deepval.cells.spec import units_of
 from deepval.errors import InputError
-from deepval.paper.analyses import agreement, composition, consumers, optima, signs, ties
+from deepval.paper.analyses import agreement, composition, consumers, optima, optimality, signs, ties
 from small_cells import build_cells, read_cells
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
@@ -157,7 +157,56 @@ def test_ties_are_those_of_a_sorted_list(cells, folder, capsys):
     assert [(row["ranking"], row["share"]) for row in told] == [(r.ranking, r.share) for r in rows if r.alpha == 0.25]
 
 
-@pytest.mark.parametrize("name", ["signs", "composition", "ties", "agreement"])
+def top_gain(pairs, k):
+    """Expected sum of the values with the k highest scores, (score, value) pairs, ties shared out."""
+    total, left = 0.0, k
+    for level in sorted({score for score, _ in pairs}, reverse=True):
+        group = [value for score, value in pairs if score == level]
+        taken = min(left, len(group))
+        total, left = total + taken / len(group) * sum(group), left - taken
+    return total
+
+
+@pytest.mark.parametrize("abstain", [None, 5.0])
+def test_optimality_is_that_of_a_loop_over_budgets(cells, abstain, capsys):
+    cell = cells["braking-monocular"]
+    call("score", cell.folder, "ego-speed")
+    beside = list(EvaluationData(cell.folder, cell.table, cell).scores({}).values())
+    own, speed = optimality.rows({"one": cell}, scores={"one": beside}, alphas=[0.25], abstain=abstain)
+    assert (own.optimal, own.ranking, speed.ranking) == (abstain is None, "decision value", "ego-speed")
+    named = set(units_of(cell.split, "test"))
+    speeds = {row["input"]: row["ego_speed_mps"] for row in plain(cell, "values.parquet") if row["unit"] in named}
+    values = {key: value for _, key, value in losses(cell, "test")}
+    pairs = [(speeds[key], value) for key, value in values.items() if abstain is None or speeds[key] >= abstain]
+    reach = sum(value >= 0 for value in values.values()) if abstain is None else len(values)
+    best = [sum(sorted((v for v in values.values() if v > 0), reverse=True)[:k]) for k in range(reach + 1)]
+    lack = [best[k] - top_gain(pairs, min(k, len(pairs))) for k in range(reach + 1)]
+    assert speed.short_from == next(k for k, short in enumerate(lack) if short > 1e-9)
+    assert speed.shortfall == pytest.approx(lack[speed.short_from])
+    assert speed.regret == pytest.approx(lack[speed.quota])
+    assert speed.bound is None or speed.bound == pytest.approx(speed.swapped * speed.margin)
+    assert (speed.bound or 0.0) <= speed.regret + 1e-9
+    taken = 0.0 if speed.selected is None else values[speed.selected]
+    assert (0.0 if speed.left_out is None else values[speed.left_out]) > taken
+    helpful = [(speeds[key], value) for key, value in values.items() if value >= 0]
+    assert speed.harmless_regret == pytest.approx(best[speed.quota] - top_gain(helpful, min(speed.quota, len(helpful))))
+    capsys.readouterr()
+    words = () if abstain is None else ("--abstain-below", abstain)
+    call("analyse", "optimality", cell.folder, "--scores", "--alpha", "0.25", *words, "--json")
+    row = json.loads(capsys.readouterr().out)[1]
+    assert (row["regret"], row["short_from"]) == (speed.regret, speed.short_from)
+
+
+def test_regret_is_undefined_where_a_quota_forces_harm_unless_slots_may_stay_empty(cells):
+    cell = cells["braking-monocular"]
+    (forced,) = optimality.rows({"one": cell}, alphas=[1.0], units="all")
+    assert forced.quota > forced.not_harmed
+    assert (forced.optimal, forced.regret, forced.harmless_regret) == (True, None, 0)
+    (free,) = optimality.rows({"one": cell}, alphas=[1.0], units="all", abstain=0.0)
+    assert (free.optimal, free.regret, free.abstained) == (True, 0, free.quota - free.not_harmed)
+
+
+@pytest.mark.parametrize("name", ["signs", "composition", "ties", "agreement", "optimality"])
 def test_commands_tell_all_cells_of_a_folder(name, folder, cells, capsys):
     call("analyse", name, folder, "--json")
     assert {row["cell"] for row in json.loads(capsys.readouterr().out)} == set(cells)

@@ -25,14 +25,8 @@ from deepval.metering.timing import Timing
 from deepval.perception.reported import cache as store
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.running import perceive as perceiving
-from deepval.perception.running.detector import (
-    DetectorConfig,
-    cost_entry,
-    decode_image,
-    detect,
-    load_detector,
-    mode_timing,
-)
+from deepval.perception.running.detector import DetectorConfig, decode_image, detect, load_detector
+from deepval.perception.running.mode_costs import ModeCost, cost_entry, measure_mode
 from deepval.perception.running.perceive import Progress, perceive, units_in_folder
 from driving import scene
 from shared import shared_data
@@ -400,7 +394,7 @@ def test_costs_are_medians_and_percentiles(weights):
     ten = np.arange(1.0, 11.0)
     stages = {"decode": ten, "preprocess": 2 * ten, "inference": 3 * ten, "postprocess": 4 * ten}
     timing = Timing(sum(stages.values()), stages)
-    entry = cost_entry(timing, load_detector(weights), size=64, weights_sha256="0")
+    entry = cost_entry(ModeCost(timing), load_detector(weights), size=64, weights_sha256="0")
     assert set(entry) == {
         *(
             f"{stage}{figure}"
@@ -419,12 +413,12 @@ def test_costs_are_medians_and_percentiles(weights):
 def test_latency_leaves_warmup_out_and_threads_as_they_were(weights):
     threads = cv2.getNumThreads()
     picture = cv2.imencode(".png", np.zeros((40, 60, 3), dtype=np.uint8))[1].tobytes()
-    timing = mode_timing(load_detector(weights), [picture], size=64, samples=4, warmup=3)
+    timing, *_ = measure_mode(load_detector(weights), [picture], size=64, samples=4, warmup=3)
     assert timing.calls == 4
     assert list(timing.stages) == ["decode", "preprocess", "inference", "postprocess"]
     assert cv2.getNumThreads() == threads
     with pytest.raises(InputError, match="needs a stage and an item; found 4 and 0"):
-        mode_timing(load_detector(weights), [], size=64)
+        measure_mode(load_detector(weights), [], size=64)
 
 
 def test_costs_file_keeps_what_it_says_and_is_measured_once(images, tmp_path, weights):

@@ -96,3 +96,41 @@ def write(root, message=None, name="a1b2c3"):
     root.mkdir(parents=True, exist_ok=True)
     (root / f"{name}.json").write_text(json.dumps(scenario() if message is None else message))
     return root
+
+
+def as_gpudrive(message, *, degrees=False):
+    """The same scenario as GPUDrive writes it: lists per object, lines of lanes, no connections and no speed limits."""
+    absent = {"x": -1e4, "y": -1e4, "z": -1e4}
+    objects = []
+    for track in message["tracks"]:
+        states = [state if state["valid"] else None for state in track["states"]]
+        last = next((state for state in reversed(states) if state), dict.fromkeys(("length", "width", "height"), 0.0))
+        turn = 180 / np.pi if degrees else 1.0
+        objects.append({
+            "position": [{axis: s[f"center{axis.upper()}"] for axis in "xyz"} if s else absent for s in states],
+            **{name: last[name] for name in ("width", "length", "height")},
+            "heading": [s["heading"] * turn if s else -1e4 for s in states],
+            "velocity": [{axis: s[f"velocity{axis.upper()}"] for axis in "xy"} if s else absent for s in states],
+            "valid": [s is not None for s in states],
+            "goalPosition": absent,
+            "type": track["objectType"].removeprefix("TYPE_").lower(),
+            "id": track["id"],
+            "mark_as_expert": False,
+        })  # fmt: skip
+    roads = []
+    for feature in message["mapFeatures"]:
+        kind = next(key for key in feature if key != "id")
+        content = feature[kind]
+        line = content.get("polyline") or content.get("polygon") or [content["position"]]
+        element = (3 if "BIKE" in content["type"] else 2) if kind == "lane" else 15
+        name = re.sub("([A-Z])", r"_\1", kind).lower()
+        roads.append({"geometry": line, "type": name, "map_element_id": element, "id": int(feature["id"])})
+    lights = {}
+    for step, states in enumerate(message["dynamicMapStates"]):
+        for light in states["laneStates"]:
+            one = lights.setdefault(light["lane"], {"state": [], "x": [], "y": [], "z": [], "time_index": []})
+            one["state"].append(light["state"].removeprefix("LANE_STATE_").lower())
+            one["time_index"].append(step)
+    metadata = {"sdc_track_index": message["sdcTrackIndex"], "objects_of_interest": [], "tracks_to_predict": []}
+    return {"name": "x", "scenario_id": "a1b2c3", "objects": objects, "roads": roads, "tl_states": lights,
+            "metadata": metadata}  # fmt: skip

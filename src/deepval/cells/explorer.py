@@ -5,11 +5,12 @@ has a lane map, a frame also has a `road`, the poses of the plans and the corner
 """
 
 import base64
+import glob
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,9 @@ def _rounded(numbers: np.ndarray) -> Any:
 
 WIDTH_PX, QUALITY = 960, 80
 FOLDERS = ("", "image_02", "training/image_02")
-"""Folders inside a data set's folder that may contain its pictures."""
+"""Folders inside a data set's folder that may contain the pictures, which lie in folders of their units."""
+CAMERAS = ("samples/CAM_FRONT", "sensor_blobs/*/CAM_F0", "nuplan-v1.1/sensor_blobs/*/CAM_F0")
+"""Patterns of folders inside nuScenes and nuPlan that contain pictures, whose names are unique in the data set."""
 
 
 def pictures(frames: Mapping[str, Any], *, root: Path | None = None) -> dict[str, str]:
@@ -168,11 +171,12 @@ def _picture_files(frames: list[Any], root: Path | None) -> dict[str, np.ndarray
         raise InputError("--images of a data set on disk needs --image-root, the folder that its pictures lie in.")
     images = {}
     for name, file_name in named.items():
-        tried = [reading.resolve(Path(root or "") / folder) for folder in FOLDERS]
-        files = [folder / file_name for folder in tried if reading.resolve(folder / file_name).is_relative_to(folder)]
-        path = next((path for path in files if reading.is_file(path)), None)
+        path = next((path for path in _candidates(Path(root or ""), file_name) if reading.is_file(path)), None)
         if path is None:
-            raise InputError(f"--image-root must hold the picture {file_name!r}; {root} does not.")
+            raise InputError(
+                f"--image-root must hold the picture {file_name!r}; {root} does not: give the folder above "
+                "image_02, samples or sensor_blobs."
+            )
         data = reading.content(path, "a picture")
         check_pixels(data, path)
         try:
@@ -181,6 +185,15 @@ def _picture_files(frames: list[Any], root: Path | None) -> dict[str, np.ndarray
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise InputError(f"{path}: must be a picture; it cannot be read ({reason(error)}).") from error
     return images
+
+
+def _candidates(root: Path, name: str) -> Iterator[Path]:
+    """Where a picture unit/name may lie in a data set's folder; never outside."""
+    for folder in (reading.resolve(root / folder) for folder in FOLDERS):
+        if reading.resolve(folder / name).is_relative_to(folder):
+            yield folder / name
+    for pattern in CAMERAS:
+        yield from reading.find(root, f"{pattern}/{glob.escape(PurePosixPath(name).name)}")
 
 
 def data_address(picture: Shaped[np.ndarray, "height width 3"]) -> str:

@@ -370,6 +370,9 @@ def judge(
         if isinstance(item, Scores) or len(item.input) or missing == "worst"
     }
     result = evaluate(case.table, aligned, budgets, units=units, missing=missing, **settings)
-    if command is not None and case.cell is not None:
+    if case.cell is None:
+        return result
+    if command is not None:
         note(case.cell, by=command, units=units, scores=aligned, plan=plan)
-    return result
+    source = replace(result.provenance, cell=case.cell.id, split=case.cell.split.digest)
+    return replace(result, provenance=source)

@@ -4,6 +4,8 @@ A specification file names data set, root, modes (cheap first, or in pairs), geo
 paths are relative to the file or, if there is no such file, to the folder of the data.
 """
 
+import csv
+import io
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -208,7 +210,7 @@ def _from_files(cell: BuiltCell, root: Path | None, files: Mapping[str, Path], m
         raise InputError(f"{cell.folder}: its data set must be read again: give its folder with --root.")
     named = [_mode_file(cell, mode, files) for mode in spec.modes]
     source = open_dataset(spec.dataset, root, **({} if maps is None else {"maps": maps}))
-    return from_files(source, named, units=spec.units)
+    return replace(from_files(source, named, units=spec.units), left_out=spec.left_out)
 
 
 def _mode_file(cell: BuiltCell, mode: ModeSpec, files: Mapping[str, Path]) -> ModeFile:
@@ -224,6 +226,7 @@ def _mode_file(cell: BuiltCell, mode: ModeSpec, files: Mapping[str, Path]) -> Mo
         scores=mode.made.get("scores"),
         classes=mode.classes,
         seed=mode.made.get("seed", 0),
+        frames_run=mode.made.get("frames_run"),
     )
 
 
@@ -243,6 +246,7 @@ FIELDS = {
     "modes": dict,
     "pairs": list,
     "frames_run": dict,
+    "left_out": str,
     "constants": dict,
 }
 """Fields of a specification and their types."""
@@ -335,7 +339,7 @@ def _by_pair(material: Material, pairs: Sequence[Any] | None) -> list[Material]:
 
 
 def _world_material(fields: Mapping[str, Any]) -> Material:
-    _refuse_fields(fields, (*ELSEWHERE, "frames_run"), "the synthetic world")
+    _refuse_fields(fields, (*ELSEWHERE, "frames_run", "left_out"), "the synthetic world")
     modes = fields.get("modes", {name: {} for name in DEFAULT_MODES})
     for name, mode in modes.items():
         _check_fields(mode, {"threshold": MODE_FIELDS["threshold"]}, f"mode {name} of the synthetic world")
@@ -362,7 +366,29 @@ def _file_material(fields: Mapping[str, Any], folders: SearchFolders) -> Materia
         _specified_mode(name, mode, folders, classes, fields.get("seed", 0)) for name, mode in fields["modes"].items()
     ]
     files = [replace(file, frames_run=fields.get("frames_run")) for file in files]
-    return from_files(source, files, units=fields.get("units"))
+    material = from_files(source, files, units=fields.get("units"))
+    if "left_out" not in fields:
+        return material
+    path, units = folders.path(fields["left_out"]), source.unit_ids()
+    left_out = _listed_frames(path)
+    unknown = [unit for unit in left_out if unit not in units]
+    if unknown:
+        raise InputError(f"{path}: units must be those of the data set; found {quote(unknown[0])}: check the file.")
+    return replace(material, left_out={unit: left_out[unit] for unit in material.units if unit in left_out})
+
+
+def _listed_frames(path: Path) -> dict[str, tuple[int, ...]]:
+    """Frame numbers by unit from a CSV file with the columns unit (or seq) and frame."""
+    what = "a CSV file with the columns unit (or seq) and frame"
+    frames: dict[str, list[int]] = {}
+    for row in csv.DictReader(io.StringIO(reading.content(path, what).decode("utf-8", "replace"))):
+        unit, number = row.get("unit") or row.get("seq"), row.get("frame") or ""
+        if not unit or not number.isdecimal():
+            raise InputError(f"{path}: must be {what}, a number; found {quote(list(row.values()))}.")
+        frames.setdefault(unit, []).append(int(number))
+    if not frames:
+        raise InputError(f"{path}: must be {what}; found no row.")
+    return {unit: tuple(sorted(set(numbers))) for unit, numbers in frames.items()}
 
 
 def _specified_mode(

@@ -169,6 +169,7 @@ class CellSpec:
         constants: Its constants by name; None where this version does not have the system.
         source: The data set on this machine; None where there is only a definition.
         rule: The downstream system itself; None where this version does not have it.
+        left_out: Numbers of frames that are perceived but are no inputs, by unit.
     """
 
     dataset: str
@@ -181,6 +182,7 @@ class CellSpec:
     constants: Mapping[str, Any] | None
     source: Dataset | None = field(default=None, repr=False)
     rule: System | None = field(default=None, repr=False)
+    left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.modes) < 2:
@@ -206,6 +208,7 @@ class CellSpec:
             "geometry": self.geometry,
             "persistence": self.persistence,
             "system": self.definition["system"],
+            "frames left out": sum(map(len, self.left_out.values())),
         }
 
     def differences(self, other: "CellSpec") -> tuple[str, ...]:
@@ -221,7 +224,16 @@ class CellSpec:
     def definition(self) -> dict[str, Any]:
         """Everything that the cell depends on, as written to a manifest."""
         return {
-            "dataset": {"name": self.dataset, "files": dict(self.files), "units": list(self.units)},
+            "dataset": {
+                "name": self.dataset,
+                "files": dict(self.files),
+                "units": list(self.units),
+                **(
+                    {"left_out": {unit: list(frames) for unit, frames in self.left_out.items()}}
+                    if self.left_out
+                    else {}
+                ),
+            },
             "modes": {mode.name: mode.definition for mode in self.modes},
             "geometry": self.geometry,
             "persistence": self.persistence,
@@ -325,6 +337,7 @@ class CellSpec:
                 system=system["name"],
                 constants=system["constants"],
                 rule=SYSTEMS.get(system["name"]),
+                left_out={unit: tuple(frames) for unit, frames in definition["dataset"].get("left_out", {}).items()},
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise InputError(
@@ -335,11 +348,12 @@ class CellSpec:
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """The material of cells: a data set, the units to read, and the modes, cheap first."""
+    """The material of cells: data set, units to read, modes (cheap first), and frames by unit that are no inputs."""
 
     source: Dataset
     modes: tuple[ModeSpec, ...]
     units: tuple[str, ...]
+    left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def specs(
@@ -379,6 +393,7 @@ def specs(
             constants=constants(rule),
             source=source,
             rule=rule,
+            left_out=material.left_out,
         )
         for geometry in geometries
         for name, rule in rules

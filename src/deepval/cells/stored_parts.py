@@ -136,7 +136,8 @@ def unit_rests_on(spec: CellSpec, unit: str) -> dict[str, Any] | None:
 
 def own_settings(spec: CellSpec) -> dict[str, Any]:
     """The settings that a cell's own parts depend on, besides the unit's data and whether its frames are drawn."""
-    return {"part": "own", **{name: spec.definition[name] for name in ("geometry", "persistence", "system")}}
+    left_out = {"left_out": plain(spec.left_out)} if spec.left_out else {}
+    return {"part": "own", **{name: spec.definition[name] for name in ("geometry", "persistence", "system")}} | left_out
 
 
 def derived_arrays(

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from deepval.errors import InputError
 from deepval.features.views import connectors_m
 from deepval.perception.placing import PLACINGS, monocular_objects
 from deepval.perception.reported.ap_swap import GradedFrames, graded_frames
-from deepval.perception.reported.detection_rows import ModeReader
+from deepval.perception.reported.detection_rows import ModeReader, frame_index
 from deepval.perception.reported.detections import (
     Calibration,
     Detections,
@@ -260,9 +261,18 @@ def unit_plans(specs: Sequence[CellSpec], unit: str) -> Iterator[UnitPlans]:
             objects[key] = objects[key] if key in objects else objects_of_mode(spec, data, mode.name)
         mode_objects = {mode.name: objects[mode, spec.geometry, spec.persistence] for mode in spec.modes}
         plans = branches(rule, data.scene, mode_objects, data.run)
-        outcomes = unit_outcomes(rule, data.scene, data.truth, branches=plans, run=data.run)
+        inputs = {**data.run, "inputs": _inputs(spec, data.scene)}
+        outcomes = unit_outcomes(rule, data.scene, data.truth, branches=plans, run=inputs)
         planned.append((spec, UnitPlans(data, mode_objects, plans, outcomes)))
         yield planned[-1][1]
+
+
+def _inputs(spec: CellSpec, scene: Scene) -> Bool[np.ndarray, "time"]:
+    """Frames that the specification does not leave out."""
+    marks = np.ones(len(scene), dtype=bool)
+    frames = np.array(spec.left_out.get(scene.unit, ()), dtype=int)
+    marks[frame_index(frames, scene, path=Path("left_out"))] = False
+    return marks
 
 
 def _plans_alike(one: CellSpec, other: CellSpec) -> bool:

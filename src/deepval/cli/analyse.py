@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
@@ -301,7 +301,9 @@ SUPPLIED = frozenset({"draws", "seed", "budgets", "kinds"})
 def _setting(declared: Analysis, name: str) -> tuple[Any, Option]:
     if name in declared.declared:
         kind, option = declared.declared[name]
-        if get_origin(kind) is not None:  # several words, such as Sequence[str] or Mapping | None
+        if get_origin(kind) is not None and float not in get_args(
+            kind
+        ):  # several words, such as Sequence[str] or Mapping | None
             kind = list[str] if declared.settings[name] is not None else list[str] | None
         return kind, option
     if name not in SETTINGS:

@@ -1,5 +1,6 @@
 """`deepval fit`, `score` and `profile`: a cell -> a fitted allocator, its ONNX graph, its scores, its costs."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -8,6 +9,7 @@ import numpy as np
 import typer
 
 from deepval.allocators import RECIPES, FittedAllocator, Learned, PixelRouter, read_allocator, recipe_by_name
+from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.row_allocator import export
 from deepval.cells import fitting
 from deepval.cells.fitting import allocator_named, called
@@ -21,11 +23,13 @@ from deepval.cli.terminal import say
 from deepval.errors import InputError
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past, frames_of
+from deepval.files import reading
+from deepval.files.canonical import ALLOCATORS
 from deepval.files.writing import check_writable, write_atomically
 from deepval.metering.cost_cards import CostCard, add_cards, measure_cards, read_entries
 from deepval.metering.energy import EnergyUse
 from deepval.metering.timing import Items, Stages
-from deepval.report.text_tables import quantity
+from deepval.report.text_tables import MISSING, Table, TableCell, quantity
 from deepval.tables.columns import csv_text, parquet_bytes
 from deepval.targets import TARGETS
 
@@ -38,9 +42,19 @@ AllocatorName = Annotated[
 ]
 
 
+ALL = "all"
+
+
 def profile(
     cell: CellFolder,
-    target: AllocatorName,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="ALLOCATOR",
+            help="A fitted allocator (its file, or its name in the cell's folder), a signal, or all: every signal and "
+            "every fitted allocator in the cell's folder, as one table.",
+        ),
+    ],
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="Costs file (.toml) to add the costs to.")],
     seconds: Annotated[
@@ -63,20 +77,48 @@ def profile(
     Preprocessing and inference are measured on the frames of the cell.
 
     Example: deepval profile cells/braking-monocular gate-ridge --out costs.toml --batch 64
+
+    A table of all, as shares of a full pass: deepval profile cells/braking-monocular all --out cache/costs.toml
     """
     # Read first, so that an unreadable costs file is reported before the measurement.
     read_entries(out, "allocators")
-    name, stages, items = stages_of(target, cell)
-    cards = measure_cards(
-        name, stages, items, batch=batch, seconds=seconds, tolerance=tolerance, threads=threads, energy=energy
-    )
+    modes = read_entries(out, "modes")
+    settings = {"batch": batch, "seconds": seconds, "tolerance": tolerance, "threads": threads, "energy": energy}
+    fitted = sorted(path.stem for path in reading.find(cell / ALLOCATORS, "*.json")) if target == ALL else []
+    targets = [stages_of(text, cell) for text in ([*SIGNALS, *fitted] if target == ALL else [target])]
+    watched = terminal.watch(targets, f"allocators of {cell.name}") if target == ALL else targets
+    cards = [card for name, stages, items in watched for card in measure_cards(name, stages, items, **settings)]
     add_cards(out, cards)
     if json:
         terminal.print_json({card.name: card.entry() for card in cards})
         return
-    for card in cards:
-        say("\n".join(_lines(card)))
+    if target == ALL:
+        terminal.print_tables([_table(cards, modes)])
+    else:
+        for card in cards:
+            say("\n".join(_lines(card)))
     say(f"Cards in {out}")
+
+
+def _table(cards: list[CostCard], modes: Mapping[str, Mapping[str, object]]) -> Table:
+    """Costs per input beside those of the modes in the costs file, as shares of the most expensive mode."""
+    costs = {name: float(ms) for name, entry in modes.items() if isinstance(ms := entry.get("ms"), int | float)}
+    full = max(costs.values(), default=None)
+
+    def row(name: str, ms: float, p95: str) -> tuple[TableCell, ...]:
+        return tuple(map(TableCell, (name, f"{ms:.4f}", p95, MISSING if not full else f"{100 * ms / full:.2f}%")))
+
+    noisy = [card.name for card in cards if not card.timing.tight]
+    notes = (
+        f"{cards[0].threads} threads, {cards[0].device}.",
+        *(["No mode has ms in the costs file: measure modes with `deepval perceive`."] if not full else []),
+        *([f"Not within the tolerance: {', '.join(noisy)}."] if noisy else []),
+    )
+    sections = (
+        tuple(row(name, ms, "") for name, ms in costs.items()),
+        tuple(row(card.name, card.timing.ms, f"{card.timing.p95_ms:.4f}") for card in cards),
+    )
+    return Table("Costs per input", ("name", "ms", "p95 ms", "of a full pass"), sections, notes)
 
 
 def stages_of(target: str, cell: Path) -> tuple[str, Stages, Items]:
@@ -135,9 +177,6 @@ def _lines(card: CostCard) -> list[str]:
         f"  {card.threads} threads, {card.device}; energy: {energy}",
         *(f"  note: {note}" for note in card.notes),
     ]
-
-
-ALL = "all"
 
 
 def fit(

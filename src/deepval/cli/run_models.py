@@ -26,9 +26,10 @@ from deepval.datasets.logs.replay import perception_at, replay_from
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of, file_digest
 from deepval.files.writing import check_writable
+from deepval.metering.energy import rails
 from deepval.perception.placing import PLACINGS, Placing
 from deepval.perception.running.decoding import STYLES
-from deepval.perception.running.onnx_model import PROVIDERS
+from deepval.perception.running.onnx_model import PROVIDERS, check_provider
 from deepval.planners.closed_loop import DrivenScene
 from deepval.planners.closed_loop import drive as driven
 from deepval.planners.observation import Planner
@@ -64,6 +65,10 @@ def perceive(
             autocompletion=options.completion(*PROVIDERS),
         ),
     ] = "cpu",
+    fp16: Annotated[bool, typer.Option("--fp16", help="TensorRT: compute in half precision.")] = False,
+    engine_cache: Annotated[
+        Path | None, typer.Option("--engine-cache", help="TensorRT: folder of built engines, to load or to fill.")
+    ] = None,
     batch: Annotated[
         int, typer.Option("--batch", help="Images per call of the detector.", callback=limits(1, 100_000))
     ] = 1,
@@ -79,6 +84,9 @@ def perceive(
     samples: Annotated[
         int, typer.Option("--samples", help="Timed calls per mode; 0: no timing.", callback=limits(0, 1_000_000))
     ] = 50,
+    energy: Annotated[
+        bool, typer.Option("--energy", help="Measure energy above idle in the timed calls; needs a sensor.")
+    ] = False,
     workers: Workers,
     json: Json = False,
 ) -> None:
@@ -95,9 +103,18 @@ def perceive(
     from deepval.perception.running.perceive import perceive as run
 
     check_writable(out, folder=True)
-    source = _pictures(images, files)
+    if energy and not samples:
+        raise InputError("--energy is measured in the timed calls, and --samples is 0: take 1 or more.")
     runs_on = PROVIDERS[options.one_of(provider, tuple(PROVIDERS), "--provider")]
-    config = DetectorConfig(style=style, threads=threads, provider=runs_on, batch=batch)
+    engines = None if engine_cache is None else str(engine_cache)
+    config = DetectorConfig(
+        style=style, threads=threads, provider=runs_on, batch=batch, fp16=fp16, engine_cache=engines
+    )
+    check_provider(runs_on)
+    if engine_cache is not None:
+        check_writable(engine_cache, folder=True)
+    sensors = rails() if energy else ()
+    source = _pictures(images, files)
     with workers.start() as engine, terminal.step_bar() as step:
         done = run(
             source,
@@ -108,6 +125,7 @@ def perceive(
             config=config,
             on_error=on_error,
             latency_samples=samples,
+            sensors=sensors,
             engine=engine,
             progress=lambda at: step(f"{at.mode} {at.unit}", at.done, at.total),
         )

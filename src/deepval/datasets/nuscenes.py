@@ -239,7 +239,7 @@ class NuScenes(Dataset):
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """One scene, and its reference."""
-        scene, truth = read_unit(_tables(self.folder), unit, images=self.folder.parent)
+        scene, truth = read_unit(_tables(self.folder).of_scene(unit), unit, images=self.folder.parent)
         path = self._map_path(unit)
         return (scene if path is None else on_road(scene, _lane_map(path))), truth
 

@@ -9,25 +9,13 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
+from deepval.datasets.nuscenes_store import LARGE, TEXTS, Row, SceneStore, check_record, is_large, scene_store
 from deepval.errors import InputError, quote
 from deepval.files import reading
 from deepval.files.canonical import read_json
 from deepval.files.reading import check_form
 from deepval.world.lanes import FARTHEST_M, on_earth
 
-TEXTS = {
-    "scene": ("token", "name", "first_sample_token", "log_token"),
-    "sample": ("token", "next"),
-    "sample_data": ("token", "sample_token", "ego_pose_token", "calibrated_sensor_token", "filename"),
-    "ego_pose": ("token",),
-    "calibrated_sensor": ("token", "sensor_token"),
-    "sensor": ("token", "channel"),
-    "sample_annotation": ("token", "sample_token", "instance_token", "prev", "next"),
-    "instance": ("token", "category_token"),
-    "category": ("token", "name"),
-    "log": ("token", "location"),
-}
-"""Columns of text of each table, checked in every row as it is read; numbers are checked in the rows that are used."""
 NAMES = tuple(TEXTS)
 MOST = 2**53
 """Largest time stamp or count: larger whole numbers are faults, and a float cannot hold all of them."""
@@ -51,7 +39,6 @@ CATEGORIES = {
 }
 """The detection benchmark's class of each category; objects of other categories are left out."""
 
-Row = Mapping[str, Any]
 Three = tuple[float, float, float]
 
 
@@ -142,10 +129,11 @@ class Annotations:
 
 
 def read_tables(folder: Path) -> "Tables":
-    """The tables of a folder; only those sweeps that are keyframes."""
-    rows = {name: _rows(folder / f"{name}.json") for name in NAMES if name != "sample_data"}
-    sweeps = _rows(folder / "sample_data.json", only="is_key_frame")
-    return Tables(folder, rows | {"sample_data": sweeps})
+    """The tables of a folder; only those sweeps that are keyframes. Large tables are read scene by scene."""
+    large = LARGE if all(reading.is_file(folder / f"{name}.json") for name in NAMES) and is_large(folder) else ()
+    rows = {name: _rows(folder / f"{name}.json") for name in NAMES if name not in large}
+    store = scene_store(folder, rows) if large and rows["scene"] else None
+    return Tables(folder, rows | {name: [] for name in large}, store)
 
 
 def scene_names(folder: Path) -> set[str]:
@@ -153,31 +141,31 @@ def scene_names(folder: Path) -> set[str]:
     return {row["name"] for row in _rows(folder / "scene.json")}
 
 
-def _rows(path: Path, *, only: str | None = None) -> list[Any]:
-    """Rows of a table (those whose column `only` is true), with the text columns checked."""
+def _rows(path: Path) -> list[Any]:
+    """Rows of a table (of sample_data, the keyframes), with the text columns checked."""
     if not reading.is_file(path):
         raise InputError(f"nuScenes needs the table {path.stem}; {path} is not there: check the data set's folder.")
     rows = read_json(path, "a table in JSON")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InputError(f"the table {path} must be a list of records with tokens; it is not: repair the file.")
-    if only is not None:
-        rows = [row for row in rows if row.get(only)]
-    for name in TEXTS[path.stem]:
-        odd = next((number for number, row in enumerate(rows) if not isinstance(row.get(name), str)), None)
-        if odd is not None:
-            raise InputError(
-                f"the table {path} must be a list of records with text as {name!r}; record {odd} has "
-                f"{quote(rows[odd].get(name))}: repair the file."
-            )
+    if path.stem == "sample_data":
+        rows = [row for row in rows if row.get("is_key_frame")]
+    for number, row in enumerate(rows):
+        check_record(path, number, row)
     return rows
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """The tables of a folder, as lists of records."""
+    """The tables of a folder, as lists of records; the rows of large tables are in the store, by scene."""
 
     folder: Path
     rows: Mapping[str, Sequence[Row]]
+    store: SceneStore | None = None
+
+    def of_scene(self, unit: str) -> "Tables":
+        """The tables with all rows of a scene."""
+        return self if self.store is None else Tables(self.folder, {**self.rows, **self.store.rows(unit)})
 
     @property
     def paths(self) -> tuple[Path, ...]:

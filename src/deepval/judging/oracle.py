@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int
+from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.judging.kernel import top_sums
 from deepval.judging.ties import cumulative_gain, inclusion
@@ -241,42 +241,78 @@ def chance(
 
 @dataclass(frozen=True)
 class Violation:
-    """Proof that a ranking is not optimal.
+    """Proof that a ranking is not optimal: at `slots` it may select `above` and may leave out `below`.
 
     Attributes:
-        above: Input that is ranked too high, or tied with `below`.
-        below: Input that should be ranked above that one but is not: its value is strictly larger (or zero, if the
-            other's is negative).
+        above: Input that is selected (with some probability) and should not be; None for a slot that abstention leaves
+            empty.
+        below: Input of larger value that is left out (with some probability); None if an empty slot would be better.
         slots: Smallest number of slots at which the expected gain falls short of the oracle's.
         shortfall: By how much it falls short there.
     """
 
-    above: int
-    below: int
+    above: int | None
+    below: int | None
     slots: int
     shortfall: float
 
 
-def ranking_violation(score: Float[np.ndarray, "input"], values: Float[np.ndarray, "input"]) -> Violation | None:
+def ranking_violation(
+    score: Float[np.ndarray, "input"],
+    values: Float[np.ndarray, "input"],
+    abstained: Bool[np.ndarray, "input"] | None = None,
+) -> Violation | None:
     """A proof that the score is not optimal; None iff it is optimal for every k <= K in expectation over tie-breaks.
 
-    Two inputs need a strict order iff their values differ and the larger one is not negative.
+    Args:
+        score: The score of each input.
+        values: Their decision values.
+        abstained: Inputs that are never selected, even if slots stay empty. If it is passed, the score must be optimal
+            at every k, also above K.
     """
-    rank = np.where(values < 0, -1.0, values)
-    order = np.lexsort((-score, -rank))
-    level = np.cumsum(np.concatenate([[0], rank[order][1:] != rank[order][:-1]]))[: len(rank)]
-    lowest = np.minimum.accumulate(score[order])
-    last = np.searchsorted(level, level, side="left") - 1  # last input of a strictly larger value, -1 for none
-    wrong = np.flatnonzero((last >= 0) & (score[order] >= lowest[last]))
+    inputs = len(values)
+    if abstained is not None:
+        score, values = _with_empty_slots(score, values, abstained)
+    order, starts = _walk(score)
+    ranked, ends = values[order], np.append(starts[1:], len(order))
+    budget = np.arange(1, int(np.count_nonzero(values >= 0)) + 1)
+    group = np.searchsorted(starts, budget - 1, side="right") - 1
+    # At k, inputs up to the end of the group at the cut may be selected; those of a group that does not fit, and all
+    # after it, may be left out. The gain is the oracle's iff no value of the former is below one of the latter.
+    last = ends[group]
+    first = np.where(budget < last, starts[group], last)
+    least = np.minimum.accumulate(ranked)[last - 1]
+    most = np.append(np.maximum.accumulate(ranked[::-1])[::-1], -np.inf)[first]
+    wrong = np.flatnonzero(least < np.maximum(most, 0.0))
     if not len(wrong):
         return None
-    above = wrong[0]
-    below = int(np.argmin(score[order][: last[above] + 1]))
-    reachable = int(np.count_nonzero(values >= 0))
-    lack = (oracle_curve(values) - cumulative_gain(score, values))[: reachable + 1]
-    short = np.flatnonzero(lack > 1e-12 * np.abs(values).sum())
-    slots = int(short[0]) if len(short) else int(np.argmax(lack))
-    return Violation(int(order[above]), int(order[below]), slots, float(lack[slots]))
+    k, at = int(budget[wrong[0]]), wrong[0]
+    above = int(order[np.argmin(ranked[: last[at]])])
+    below = int(order[first[at] + np.argmax(ranked[first[at] :])])
+    lack = float(oracle_curve(values)[k] - cumulative_gain(score, values)[k])
+    return Violation(above if above < inputs else None, below if below < inputs else None, k, lack)
+
+
+def is_optimal_ranking(
+    score: Float[np.ndarray, "input"],
+    values: Float[np.ndarray, "input"],
+    abstained: Bool[np.ndarray, "input"] | None = None,
+) -> bool:
+    """Whether the score is optimal at every k <= K, or with abstention at every k (`ranking_violation`)."""
+    return ranking_violation(score, values, abstained) is None
+
+
+def _with_empty_slots(
+    score: Float[np.ndarray, "input"], values: Float[np.ndarray, "input"], abstained: Bool[np.ndarray, "input"]
+) -> tuple[Rows, Rows]:
+    """Abstention as a ranking: as many empty slots of value 0 as inputs, ranked above the inputs abstained on.
+
+    No k <= N gets past the empty slots, so the order of the inputs after them is free: harmful ones are the last.
+    """
+    rank = np.unique(score, return_inverse=True)[1] + 1.0
+    rank = np.where(abstained, np.where(values < 0, -2.0, -1.0), rank)
+    empty = np.zeros(len(values))
+    return np.concatenate([rank, empty]), np.concatenate([values, empty])
 
 
 @dataclass(frozen=True)
@@ -296,11 +332,20 @@ class Regret:
     bound: float
 
 
-def regret(score: Float[np.ndarray, "input"], values: Float[np.ndarray, "input"], slots: int) -> Regret:
+def regret(
+    score: Float[np.ndarray, "input"],
+    values: Float[np.ndarray, "input"],
+    slots: int,
+    abstained: Bool[np.ndarray, "input"] | None = None,
+) -> Regret:
     """Regret of the k highest scores against an oracle selection of the same size, for k <= #{V >= 0}.
 
-    Among equal values the oracle prefers what the score selects, so both sets differ only where value is lost.
+    Among equal values the oracle prefers what the score selects, so both sets differ only where value is lost. Inputs
+    that are abstained on are never selected; slots that stay empty count as inputs of value 0, and k may be any number
+    up to that of the inputs.
     """
+    if abstained is not None:
+        score, values = _with_empty_slots(score, values, abstained)
     reachable = int(np.count_nonzero(values >= 0))
     if slots > reachable:
         raise InputError(f"The regret of a top-k mismatch needs k <= #{{V >= 0}} = {reachable}; found k = {slots}.")

@@ -172,7 +172,7 @@ class CostCard:
         low, high = timing.interval_ms
         entry: Entry = {"ms": timing.ms}
         if isinstance(self.energy, EnergyUse):
-            entry |= {str(convention): mj for convention, mj in self.energy.mj.items()}
+            entry |= self.energy.entry()
         entry |= {"served": self.served, "p95_ms": timing.p95_ms}
         entry |= {} if math.isnan(low) else {"ms_lo": low, "ms_hi": high}
         for stage, times in timing.stages.items():
@@ -182,7 +182,7 @@ class CostCard:
             entry |= parts
         entry |= {"calls": timing.calls} | ({} if timing.batch is None else {"batch": timing.batch})
         entry |= {"tight": timing.tight, "threads": self.threads, "device": self.device}
-        entry |= {"energy": ", ".join(self.energy.sensors) if isinstance(self.energy, EnergyUse) else self.energy}
+        entry |= {"energy": self.energy.words if isinstance(self.energy, EnergyUse) else self.energy}
         return entry | ({"note": " ".join(self.notes)} if self.notes else {})
 
 

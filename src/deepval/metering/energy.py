@@ -184,6 +184,8 @@ def _product(volts: Path, amperes: Path) -> Callable[[], float]:
 
 PERIOD_S = 0.01
 """Time between samples of power."""
+SHORT_RUN_S = 1.0
+"""A shorter run has a note: sensors are some 10 to 100 ms apart."""
 
 
 @dataclass(frozen=True)
@@ -194,21 +196,31 @@ class EnergyUse:
         mj: Millijoules per input by convention; only conventions that the rails serve and that rose above idle.
         idle_mw: Idle power by convention.
         inputs: Inputs of the run.
-        sensors: Labels of the rails.
-        note: One sentence on conventions that did not rise above idle; None if all did.
+        sensors: Labels of the rails that each convention sums.
+        note: Caveats: a short run, conventions that did not rise above idle; None if there are none.
     """
 
     mj: Mapping[Convention, float]
     idle_mw: Mapping[Convention, float]
     inputs: int
-    sensors: tuple[str, ...]
+    sensors: Mapping[Convention, tuple[str, ...]]
     note: str | None = None
+
+    @property
+    def words(self) -> str:
+        """The rails of every convention, as a costs file states them."""
+        return "; ".join(["above idle", *(f"{key}: {' + '.join(labels)}" for key, labels in self.sensors.items())])
+
+    def entry(self) -> dict[str, float]:
+        """The charged figures of a costs file."""
+        return {str(convention): mj for convention, mj in self.mj.items()}
 
 
 def energy_over_idle(
     run: Callable[[], int],
     to_read: Sequence[Rail] | None = None,
     *,
+    settle_s: float = 1.0,
     idle_s: float = 3.0,
     clock: Clock = time.perf_counter_ns,
     sleep: Callable[[float], object] = time.sleep,
@@ -218,12 +230,15 @@ def energy_over_idle(
     Args:
         run: The measured run; it should last seconds, because counters and samples are some milliseconds apart.
         to_read: Rails to read; those of this machine where None.
+        settle_s: Wait before that, in which the power of earlier work falls.
         idle_s: Duration of the measurement of idle power.
         clock: Returns nanoseconds since a fixed moment.
         sleep: Waits for a number of seconds.
     """
     chosen = tuple(to_read) if to_read is not None else rails()
     sums = conventions(chosen)
+    if settle_s:
+        sleep(settle_s)
     idle, _ = _record(lambda: sleep(idle_s), chosen, clock)
     work, inputs = _record(run, chosen, clock)
     if not isinstance(inputs, int) or inputs < 1:
@@ -231,13 +246,19 @@ def energy_over_idle(
     idle_mw: dict[Convention, float] = {}
     mj: dict[Convention, float] = {}
     for convention, part in sums.items():
-        idle_mw[convention] = sum(idle.mj[rail] for rail in part) / idle.seconds
-        over = sum(work.mj[rail] for rail in part) - idle_mw[convention] * work.seconds
+        rail_mw = {rail: idle.mj[rail] / idle.rail_s[rail] for rail in part}
+        idle_mw[convention] = sum(rail_mw.values())
+        over = sum(work.mj[rail] - rail_mw[rail] * work.rail_s[rail] for rail in part)
         if over > 0:
             mj[convention] = over / inputs
     flat = [convention for convention in sums if convention not in mj]
-    note = f"No energy above idle was measured on {', '.join(flat)} in {work.seconds:.3g} s." if flat else None
-    return EnergyUse(mj, idle_mw, inputs, tuple(rail.label for rail in chosen), note)
+    notes = [f"No energy above idle was measured on {', '.join(flat)} in {work.seconds:.3g} s."] if flat else []
+    if work.seconds < SHORT_RUN_S:
+        notes.append(f"Energy is uncertain: the run lasted {work.seconds:.2g} s, and {SHORT_RUN_S:g} s are needed.")
+    labels: dict[Convention, tuple[str, ...]] = {
+        convention: tuple(rail.label for rail in part) for convention, part in sums.items()
+    }
+    return EnergyUse(mj, idle_mw, inputs, labels, " ".join(notes) or None)
 
 
 def used_mj(rail: Rail, times_s: Sequence[float], readings: Sequence[float]) -> float:
@@ -252,12 +273,15 @@ def used_mj(rail: Rail, times_s: Sequence[float], readings: Sequence[float]) -> 
 
 @dataclass(frozen=True)
 class _Record:
+    """Millijoules by rail, the time between its first and last reading, and the duration of the action."""
+
     mj: Mapping[Rail, float]
+    rail_s: Mapping[Rail, float]
     seconds: float
 
 
 def _record(action: Callable[[], Any], to_read: tuple[Rail, ...], clock: Clock) -> tuple[_Record, Any]:
-    """Millijoules by rail while the action runs and its duration in seconds, and its result."""
+    """The readings of the rails while the action runs, and its result."""
     seen: dict[Rail, list[tuple[float, float]]] = {rail: [] for rail in to_read}
 
     def look(part: Sequence[Rail]) -> None:
@@ -270,7 +294,10 @@ def _record(action: Callable[[], Any], to_read: tuple[Rail, ...], clock: Clock) 
         result = action()
     seconds = (clock() - began) / 1e9
     look(to_read)
-    return _Record({rail: used_mj(rail, *zip(*pairs, strict=True)) for rail, pairs in seen.items()}, seconds), result
+    mj = {rail: used_mj(rail, *zip(*pairs, strict=True)) for rail, pairs in seen.items()}
+    # Readings take time themselves, so each rail has a duration of its own.
+    rail_s = {rail: pairs[-1][0] - pairs[0][0] for rail, pairs in seen.items()}
+    return _Record(mj, rail_s, seconds), result
 
 
 @contextmanager

@@ -32,8 +32,17 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agreement", "consumers", "optima", "targets", "perception-ranking", "selection-regret"),
     ),
     "Allocators": (
-        *("held-out", "benefit-harm", "wins", "half-widths", "concentration", "seeds", "out-of-fold", "transfer"),
-        *("objective-swap", "published-objectives", "target-transforms", "overview", "pooled"),
+        *("held-out", "benefit-harm", "wins", "half-widths", "concentration", "optimality", "arbiter"),
+        *(
+            "seeds",
+            "out-of-fold",
+            "transfer",
+            "objective-swap",
+            "published-objectives",
+            "target-transforms",
+            "overview",
+            "pooled",
+        ),
     ),
     "Cost": (*("charged", "budgets", "break-even", "gaps", "uniform", "capacity", "ladder", "skipping", "streams"),),
 }

@@ -167,7 +167,9 @@ def rows_of(
     if declared.judges:
         scores = arguments.get("scores", {})
         for at in cells:
-            aligned = {name: item for name, item in scores.get(at.label, {}).items() if isinstance(item, Scores)}
+            own = scores.get(at.label, {})
+            named = own.items() if isinstance(own, Mapping) else ((item.name, item) for item in own)
+            aligned = {name: item for name, item in named if isinstance(item, Scores)}
             note(at.cell, by=command, units=units_of(at.cell.split, settings.get("units", "test")), scores=aligned)
     return rows
 

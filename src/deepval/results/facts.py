@@ -290,6 +290,8 @@ class Provenance(Record):
         draws: How units were drawn.
         units: Ids of the units judged.
         calibration_units: Ids of the units that policies are calibrated on; None without any.
+        cell: Id of the cell judged; None for a values file.
+        split: SHA-256 of the cell's split; None for a values file.
     """
 
     deepval: str
@@ -299,6 +301,8 @@ class Provenance(Record):
     draws: DrawsUsed
     units: tuple[str, ...]
     calibration_units: tuple[str, ...] | None
+    cell: str | None = None
+    split: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

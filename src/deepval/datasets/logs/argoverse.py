@@ -1,10 +1,11 @@
 """Argoverse 2 motion-forecasting scenarios and sensor logs -> logs, and the scenes and truths of their states.
 
 A scenario is a folder with `scenario_*.parquet` and `log_map_archive_*.json`; a sensor log one with
-`annotations.feather`, `city_SE3_egovehicle.feather`, `calibration/` and `map/log_map_archive_*.json`. docs/external.md
-lists their real and their nominal parts.
+`annotations.feather`, `city_SE3_egovehicle.feather`, `map/log_map_archive_*.json` and usually `calibration/`.
+docs/external.md lists their real and their nominal parts.
 """
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.argoverse_tables import drive, once, one_file, table_columns
 from deepval.datasets.logs.log import Log, LoggedTrack, differences_mps, poses_of
 from deepval.datasets.logs.states import level, unit_of
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import headings_rad, transforms
@@ -24,7 +25,7 @@ from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 CAMERA = Camera(1686.0, 1686.0, 775.0, 1024.0, looking_ahead(1.63, height_m=1.72), 0.0, width_px=1550, height_px=2048)
-"""A nominal camera like ring_front_center; scenarios have no camera."""
+"""A nominal camera like ring_front_center, for scenarios, which have no camera, and logs without calibration."""
 TEXTS = ("track_id", "object_type")
 NUMBERS = ("position_x", "position_y", "heading", "velocity_x", "velocity_y", "start_timestamp", "end_timestamp")
 WHOLE = ("timestep", "num_timestamps")
@@ -152,7 +153,7 @@ def sensor_log(folder: Path, unit: str) -> Log:
         time_s=time_s,
         world_from_ego=level(city_from_axle @ ground),
         speed_mps=np.maximum((along * level(city_from_axle)[:, :2, 0]).sum(axis=1), 0.0),
-        camera=_front_camera(folder / "calibration"),
+        camera=_front_camera(folder / "calibration", unit),
         tracks=_annotated_tracks(rows, stamps, city_from_axle=city_from_axle, time_s=time_s, path=path),
     )
 
@@ -194,7 +195,12 @@ def _annotated_tracks(
     return tuple(tracks)
 
 
-def _front_camera(folder: Path) -> Camera:
+def _front_camera(folder: Path, unit: str) -> Camera:
+    """The calibrated front camera; the nominal one, with a note, for a log without calibration."""
+    if not reading.exists(folder):
+        note = f"log {unit} has no folder calibration: a nominal camera like {FRONT} stands in."
+        warnings.warn(note, InputWarning, stacklevel=2)
+        return CAMERA
     names = ("fx_px", "fy_px", "cx_px", "cy_px", "width_px", "height_px")
     inside = table_columns(folder / "intrinsics.feather", texts=("sensor_name",), numbers=names)
     mounted = table_columns(folder / "egovehicle_SE3_sensor.feather", texts=("sensor_name",), numbers=(*TURN, *SHIFT))

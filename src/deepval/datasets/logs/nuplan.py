@@ -1,15 +1,16 @@
 """nuPlan logs (`.db`, SQLite) and maps (`map.gpkg`) -> scenes and truths, a log as a unit.
 
-Layout: any folder below the root holds `LOG.db` (such as `data/cache/mini` or `nuplan-v1.1/splits/mini`), `maps` holds
-`nuplan-maps-v1.0.json` and `LOCATION/VERSION/map.gpkg`, and where there are pictures `sensor_blobs/LOG/CAM_F0/*.jpg`
-lies below the root, at most two folders deep.
+Layout: any folder below the root holds `LOG.db` (such as `nuplan-v1.1/splits/mini`), `maps` holds
+`nuplan-maps-v1.0.json` and `LOCATION/VERSION/map.gpkg`, and where there are pictures they are
+`sensor_blobs/LOG/CAM_F0/*.jpg`. `maps` and `sensor_blobs` lie below the root or beside the folders that it is in.
 
 A scenario is a row of the table `scene`, with its sweeps and its route. Its steps are every second one of its sweeps,
 which come at 20 Hz. Its states are 24 equally spaced steps, each with 4 s of the scenario ahead; a scenario too short
 for them has none. Where a scenario has no route, the route is matched to the driven path.
 """
 
-import os
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from deepval.arrays import Float, Int
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.geopackage import Database, open_database
 from deepval.datasets.logs.log import Log, route_of, route_starts
+from deepval.datasets.logs.nuplan_choice import chosen_scenes, is_choice, logs_below
 from deepval.datasets.logs.nuplan_tables import (
     TABLES,
     join_drives,
@@ -32,7 +34,7 @@ from deepval.datasets.logs.nuplan_tables import (
 )
 from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import unpickle
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import PACIFICA, headings_rad, transforms
@@ -173,11 +175,24 @@ class NuplanDrive(NamedTuple):
     pictures: tuple[Path | None, ...]
 
 
-def read_drives(path: Path, maps: Path, *, pictures: Path | None = None) -> list[NuplanDrive]:
-    """The scenarios of a log in time order; `pictures` is the folder of sensor data, if there is one."""
+def read_drives(
+    path: Path, maps: Path, *, pictures: Path | None = None, scenes: frozenset[str] | None = None
+) -> list[NuplanDrive]:
+    """The scenarios of a log in time order; states without a picture are left out if others have one.
+
+    Args:
+        path: The log.
+        maps: The folder of the maps.
+        pictures: The folder of sensor data, if there is one.
+        scenes: Tokens of the scenarios to read; None reads all.
+    """
     with open_database(path, what="a nuPlan log") as database:
         database.require(NEEDED)
-        scenarios = [sweeps for sweeps in _scenarios(database) if len(sweeps.states)]
+        scenarios = [
+            sweeps
+            for sweeps in _scenarios(database)
+            if len(sweeps.states) and (scenes is None or sweeps.scene in scenes)
+        ]
         if not scenarios:
             least_s = (STATES - 1 + FUTURE_STEPS) * STEP_S
             raise InputError(f"{path}: a log must have a scenario of {least_s:g} s or more; it has none.")
@@ -195,7 +210,27 @@ def read_drives(path: Path, maps: Path, *, pictures: Path | None = None) -> list
             log = replace(log, camera=camera, tracks=boxes.tracks(steps), red_lights=shut[steps])
             drives.append(NuplanDrive(log, picture_files(database, pictures, sweeps_us=sweeps.time_us[sweeps.states])))
             first = steps.stop
+        return _with_pictures(drives, path.stem)
+
+
+def _with_pictures(drives: list[NuplanDrive], unit: str) -> list[NuplanDrive]:
+    """The states that have a picture, with a note on how many have none; all states if the log has no pictures."""
+    present = [np.array([path is not None for path in drive.pictures], dtype=bool) for drive in drives]
+    states, pictured = sum(len(drive.log.states) for drive in drives), sum(int(has.sum()) for has in present)
+    if pictured in (0, states):
         return drives
+    warnings.warn(
+        f"log {unit}: {states - pictured} of {states} states have no {CHANNEL} picture and are left out.",
+        InputWarning,
+        stacklevel=2,
+    )
+    reduced = []
+    for (log, pictures), has in zip(drives, present, strict=True):
+        if has.any():
+            frame_ids = tuple(name for name, there in zip(log.frame_ids, has, strict=True) if there)
+            log = replace(log, states=log.states[has], frame_ids=frame_ids)
+            reduced.append(NuplanDrive(log, tuple(path for path in pictures if path is not None)))
+    return reduced
 
 
 def _location(database: Database) -> str:
@@ -279,10 +314,12 @@ class Nuplan(Dataset):
     """The logs (`.db` files) at any depth below a folder.
 
     Attributes:
-        root: The folder that holds `maps` and, at any depth, the logs.
+        root: The folder of the logs, at any depth. It, a folder in it or one of its parents holds `maps`.
+        scenarios: Choice of scenarios, see `nuplan_choice`; None takes all scenarios of all logs.
     """
 
     root: Path | str
+    scenarios: tuple[str, ...] | None = None
 
     @property
     def name(self) -> str:
@@ -290,24 +327,35 @@ class Nuplan(Dataset):
         return "nuplan"
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The choice of scenarios, as a command line option."""
+        return () if self.scenarios is None else (f"--units {','.join(self.scenarios)}",)
+
+    @property
     def maps(self) -> Path:
-        """The folder of the maps."""
-        return Path(self.root) / "maps"
+        """The folder of the maps: below the root, or beside the folder that the root is in."""
+        root = Path(self.root)
+        folders = [root / "maps", *sorted(reading.find(root, "*/maps"))]
+        folders += [parent / "maps" for parent in reading.resolve(root).parents[:3]]
+        return next((path for path in folders if sorted(reading.find(path, "*/*/map.gpkg"))), folders[0])
+
+    def for_units(self, units: Sequence[str] | None) -> "Nuplan":
+        """The data set restricted to chosen scenarios if the names are a choice, as `--units sample:60`."""
+        return replace(self, scenarios=tuple(units)) if units is not None and is_choice(units) else self
+
+    def expand(self, units: Sequence[str]) -> set[str]:
+        """The named logs; for a choice of scenarios, all logs that it chooses from."""
+        chosen = self.for_units(units) if self.scenarios is None else self
+        return set(chosen.unit_ids()) if chosen.scenarios == tuple(units) else set(units)
+
+    def _chosen(self) -> Mapping[str, frozenset[str]] | None:
+        if self.scenarios is None:
+            return None
+        return chosen_scenes(reading.resolve(self.root), self.scenarios, self._pictures())
 
     def logs(self) -> dict[str, Path]:
         """The file of each log, by its name."""
-        paths: dict[str, Path] = {}
-        for folder, inner, files in os.walk(self.root):
-            # These folders hold no logs, but millions of pictures and point clouds: do not walk them.
-            inner[:] = sorted(set(inner) - {"sensor_blobs", "maps"})
-            for path in (Path(folder) / name for name in sorted(files) if name.endswith(".db")):
-                if path.stem in paths:
-                    raise InputError(
-                        f"each nuPlan log must be there once; {path.stem} is at {paths[path.stem]} and {path}: "
-                        "give the folder of one split, with maps in it."
-                    )
-                paths[path.stem] = path
-        return paths
+        return logs_below(self.root)
 
     def files(self, unit: str) -> dict[str, Path]:
         """The log's database and its map."""
@@ -319,12 +367,14 @@ class Nuplan(Dataset):
         return {f"{unit}.db": path, f"maps/{location}/{chart.parent.name}/map.gpkg": chart}
 
     def beside(self, unit: str) -> dict[str, Any] | None:
-        """Nothing without pictures; None with them, since no index lists the sweeps that have one."""
-        return {} if self._pictures() is None else None
+        """The chosen scenarios; None with pictures, since no index lists the sweeps that have one."""
+        chosen = self._chosen()
+        return ({} if chosen is None else {"scenes": sorted(chosen[unit])}) if self._pictures() is None else None
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the logs, in order."""
-        units = tuple(sorted(self.logs()))
+        chosen = self._chosen()
+        units = tuple(sorted(self.logs() if chosen is None else chosen))
         if not units:
             raise InputError(f"a nuPlan folder must hold logs (.db); found none in {self.root}: give the right folder.")
         return units
@@ -336,7 +386,9 @@ class Nuplan(Dataset):
 
     def read_drives(self, unit: str) -> list[NuplanDrive]:
         """All steps of the scenarios of one log, in time order."""
-        return read_drives(self._log_file(unit), self.maps, pictures=self._pictures())
+        chosen = self._chosen()
+        scenes = None if chosen is None else chosen.get(unit, frozenset())
+        return read_drives(self._log_file(unit), self.maps, pictures=self._pictures(), scenes=scenes)
 
     def _log_file(self, unit: str) -> Path:
         paths = self.logs()
@@ -346,7 +398,6 @@ class Nuplan(Dataset):
 
     def _pictures(self) -> Path | None:
         root = Path(self.root)
-        return next(
-            (path for depth in ("", "*/", "*/*/") for path in sorted(reading.find(root, f"{depth}sensor_blobs"))),
-            None,
-        )
+        below = (path for depth in ("", "*/", "*/*/") for path in sorted(reading.find(root, f"{depth}sensor_blobs")))
+        beside = (parent / "sensor_blobs" for parent in reading.resolve(root).parents[:2])
+        return next((path for path in (*below, *beside) if reading.is_folder(path)), None)

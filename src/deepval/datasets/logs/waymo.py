@@ -2,7 +2,8 @@
 
 A file holds one `Scenario` message as protobuf's JSON writes it, with field names in either manner (scenarioId or
 scenario_id), enumerations by name or number, and 64-bit numbers as text or numbers. A missing number is 0, as in
-protobuf. Steps are 0.1 s; every fifth step with 4 s ahead of it is a state.
+protobuf. A file with a list `objects` is in GPUDrive's form (see `gpudrive`). Steps are 0.1 s; every fifth step with
+4 s ahead of it is a state.
 
 The files lack a camera (a nominal one stands in), lane outlines (every lane is 3.5 m wide), a route (it is matched to
 the driven path) and the positions of the axles (at the same shares of the length as those of nuScenes' Zoe).
@@ -18,6 +19,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.datasets.dataset import Dataset
+from deepval.datasets.logs.gpudrive import message_of
 from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, files_by_stem, poses_of, roadblocks_of, route_of
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
@@ -60,6 +62,11 @@ def read_scenario(path: Path) -> dict[str, Any]:
     scenario = read_json(path)
     if not isinstance(scenario, dict):
         raise InputError(f"{path}: must hold one Waymo scenario; found {type(scenario).__name__}.")
+    if isinstance(scenario.get("objects"), list):
+        try:
+            return message_of(scenario)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
     for name in ("timestampsSeconds", "tracks", "mapFeatures"):
         if not isinstance(field_value(scenario, name), list):
             raise InputError(f"{path}: a Waymo scenario must have a list {name}; it has none.")

@@ -225,7 +225,7 @@ def rows(
         watch: Progress reporting.
     """
     budgets = [Selection(alpha) for alpha in alphas]
-    reasons = {name: _not_chosen_on(cell) for name, cell in cells.items()}
+    reasons = {name: not_chosen_on(cell) for name, cell in cells.items()}
     scored = {name: cell for name, cell in cells.items() if reasons[name] is None}
     if not scored:
         words = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
@@ -238,7 +238,7 @@ def rows(
     return [row for setting in settings for row in _rows(setting, choices, reasons)]
 
 
-def _not_chosen_on(cell: BuiltCell) -> str | None:
+def not_chosen_on(cell: BuiltCell) -> str | None:
     """The reason why a cell cannot be used to choose and compare; None if it can."""
     if not cell.split.validation:
         return f"no validation units: {cell.split.too_few or 'the split gives it none'}"

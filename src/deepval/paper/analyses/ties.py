@@ -19,7 +19,7 @@ from deepval.report.text_tables import Table
 from deepval.results import known
 from deepval.tables.keys import positions
 from deepval.tables.scores import Scores
-from deepval.tables.values import quota
+from deepval.tables.values import ValueTable, quota
 
 VALUE = "decision value"
 """The ranking by V itself, which every cell has."""
@@ -64,20 +64,26 @@ def rows(
     """
     shares, records = [share_of_inputs(alpha) for alpha in alphas], []
     for name, cell in watch(list(cells.items()), "ties"):
-        table = loss_table(cell, units)
-        at = positions(table.input, cell.table.input)
-        rankings = {VALUE: table.decision_values}
-        for item in (scores or {}).get(name, ()):
-            if not item.covered[at].all():
-                raise InputError(
-                    f"{name}: every input that is ranked needs a score, and {item.name} has none for "
-                    f"{np.count_nonzero(~item.covered[at]):,} of {len(at):,}: look at --units test, or score more."
-                )
-            if not item.modes:
-                rankings[item.name] = item.values[at]
-        for ranking, score in rankings.items():
+        for ranking, score in rankings(name, cell, loss_table(cell, units), (scores or {}).get(name, ())).items():
             records += [_row(name, ranking, score, alpha) for alpha in shares]
     return records
+
+
+def rankings(
+    name: str, cell: BuiltCell, table: ValueTable, scores: Iterable[Scores]
+) -> dict[str, Float[np.ndarray, "input"]]:
+    """The scores of the table's inputs by name, the decision value first; per-mode scores rank nothing."""
+    at = positions(table.input, cell.table.input)
+    by_name = {VALUE: table.decision_values}
+    for item in scores:
+        if not item.covered[at].all():
+            raise InputError(
+                f"{name}: every input that is ranked needs a score, and {item.name} has none for "
+                f"{np.count_nonzero(~item.covered[at]):,} of {len(at):,}: look at --units test, or score more."
+            )
+        if not item.modes:
+            by_name[item.name] = item.values[at]
+    return by_name
 
 
 def _row(cell: str, ranking: str, score: Float[np.ndarray, "input"], alpha: float) -> TieRow:

@@ -273,7 +273,7 @@ def frame_index(frame: Shaped[np.ndarray, "det"], scene: Scene, *, path: Path) -
     if strange.any():
         raise InputError(
             f"frames must be those of unit {scene.unit} ({len(scene)} frames); "
-            f"{path} has {frame[strange][0]}: check that the detections belong to this data set."
+            f"{path} has {frame[strange][0]}: check that these frames belong to this data set."
         )
     return index
 

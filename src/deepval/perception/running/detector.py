@@ -16,10 +16,9 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
 from deepval.files.reading import MOST_PIXELS, size_px
-from deepval.metering.timing import Entry, Timing, figures, measure, processor, thread_limit
 from deepval.perception.running import decoding, onnx_model
 from deepval.perception.running.decoding import BY_QUERY, STYLES, FrameDetections, FrameError, Style
-from deepval.perception.running.onnx_model import OnnxModel
+from deepval.perception.running.onnx_model import PROVIDERS, OnnxModel
 
 PAD_VALUE = 114
 IMAGENET_MEAN, IMAGENET_SPREAD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -139,7 +138,7 @@ PROBE_SIZE = 640
 
 @dataclass(frozen=True)
 class DetectorConfig:
-    """Settings of a model's run: all of them can change the boxes, so a cache is bound to them."""
+    """Settings of a model's run. All but the folder of engines can change the boxes, so a cache is bound to them."""
 
     style: str = "auto"
     min_score: float = 0.10
@@ -148,6 +147,8 @@ class DetectorConfig:
     threads: int = 2
     provider: str = "CPUExecutionProvider"
     batch: int = 1
+    fp16: bool = False
+    engine_cache: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse figures outside their range."""
@@ -162,6 +163,19 @@ class DetectorConfig:
                 "At least one box, one thread and one image at a time are needed, and are "
                 f"{self.max_boxes}, {self.threads} and {self.batch}."
             )
+        if (self.fp16 or self.engine_cache is not None) and self.provider != PROVIDERS["tensorrt"]:
+            raise InputError(
+                f"--fp16 and --engine-cache are settings of TensorRT, and the provider is {self.provider}: leave them "
+                "out, or add --provider tensorrt. A model exported in FP16 needs no option."
+            )
+
+    @property
+    def provider_options(self) -> dict[str, str]:
+        """The settings that ONNX Runtime passes to the provider."""
+        options = {"trt_fp16_enable": "1"} if self.fp16 else {}
+        if self.engine_cache is not None:
+            options |= {"trt_engine_cache_enable": "1", "trt_engine_cache_path": self.engine_cache}
+        return options
 
 
 @dataclass(frozen=True)
@@ -175,7 +189,12 @@ class Detector:
 
 
 def load_detector(
-    weights: Path, *, names: Path | None = None, config: DetectorConfig | None = None, spinning: bool = True
+    weights: Path,
+    *,
+    names: Path | None = None,
+    config: DetectorConfig | None = None,
+    spinning: bool = True,
+    profile: Path | None = None,
 ) -> Detector:
     """The detector of an ONNX file.
 
@@ -185,9 +204,17 @@ def load_detector(
         config: Style, thresholds, threads; None for the defaults.
         spinning: Whether threads of ONNX Runtime spin while they wait: they start sooner, but keep a core busy. The
             boxes are the same.
+        profile: Beginning of the name of a file that gets ONNX Runtime's record of every call; None for no record.
     """
     config = config or DetectorConfig()
-    model = onnx_model.open_model(weights, threads=config.threads, provider=config.provider, spinning=spinning)
+    model = onnx_model.open_model(
+        weights,
+        threads=config.threads,
+        provider=config.provider,
+        spinning=spinning,
+        provider_options=config.provider_options,
+        profile=profile,
+    )
     if config.batch > 1 and model.one_at_a_time:
         raise InputError(
             f"{weights} takes one image at a time; --batch is {config.batch}: leave --batch out, or export it "
@@ -318,38 +345,3 @@ def _outputs_of_a_blank(model: OnnxModel, hw_px: tuple[int, int]) -> dict[str, S
         return onnx_model.run(model, np.zeros((1, 3, *hw_px), dtype=np.float32))
     except InputError as error:
         raise InputError(f"{error} Its style cannot be detected: give one of {', '.join(STYLES)}.") from error
-
-
-def mode_timing(
-    detector: Detector, images: Sequence[bytes], *, size: int, samples: int = 50, warmup: int = 5
-) -> Timing:
-    """Times of `samples` calls over the encoded images in turn: one image per call, file already in memory.
-
-    Thread pools are limited to the session's number of threads while this runs.
-    """
-    check_size(detector, size)
-    onnx_model.vision("cv2")  # loaded before its threads are limited
-    stages = {
-        "decode": decode_image,
-        "preprocess": lambda image: prepare(detector, image, size=size),
-        "inference": lambda ready: (infer(detector, ready.tensor), ready.placement),
-        "postprocess": lambda raw: boxes_from(detector, *raw),
-    }
-    with thread_limit(detector.config.threads):
-        return measure(stages, images, calls=samples, warmup=warmup)
-
-
-def cost_entry(timing: Timing, detector: Detector, *, size: int, weights_sha256: str) -> Entry:
-    """A mode's entry in the costs file: median and 95th percentile from encoded file to boxes and of each stage.
-
-    `ms` is from encoded file to boxes (decode included), `no_decode_ms` the same without decoding.
-    """
-    parts = {"": timing.total_ms, "no_decode_": timing.total_ms - timing.stages["decode"]}
-    parts |= {f"{stage}_": times for stage, times in timing.stages.items()}
-    return {key: ms for prefix, times in parts.items() for key, ms in figures(prefix, times).items()} | {
-        "samples": timing.calls,
-        "size": size,
-        "threads": detector.config.threads,
-        "device": f"{processor()}, {detector.config.provider}",
-        "weights_sha256": weights_sha256,
-    }

@@ -55,12 +55,9 @@ def vision(module: str) -> ModuleType:
     return library(module, purpose="Running a detector", extra="vision")
 
 
-def open_model(weights: Path, *, threads: int, provider: str, spinning: bool = True) -> OnnxModel:
-    """The model of an ONNX file, for one image at a time, with results that do not vary between runs."""
-    onnxruntime = vision("onnxruntime")
-    if not reading.is_file(weights):
-        raise InputError(f"The weights must be an ONNX file, and there is none at {weights}.")
-    available = onnxruntime.get_available_providers()
+def check_provider(provider: str) -> None:
+    """Raise InputError for a provider that this build of ONNX Runtime lacks."""
+    available = vision("onnxruntime").get_available_providers()
     if provider not in available:
         short = {full: name for name, full in PROVIDERS.items()}
         here = ", ".join(str(short.get(option, option)) for option in available)
@@ -68,7 +65,30 @@ def open_model(weights: Path, *, threads: int, provider: str, spinning: bool = T
             f"The provider must be one that ONNX Runtime has here ({here}), and is {short.get(provider, provider)}: "
             "install the build of onnxruntime that has it, or take another --provider."
         )
-    session = open_session(str(weights), name=str(weights), threads=threads, provider=provider, spinning=spinning)
+
+
+def open_model(
+    weights: Path,
+    *,
+    threads: int,
+    provider: str,
+    spinning: bool = True,
+    provider_options: Mapping[str, str] | None = None,
+    profile: Path | None = None,
+) -> OnnxModel:
+    """The model of an ONNX file, for one image at a time, with results that do not vary between runs."""
+    if not reading.is_file(weights):
+        raise InputError(f"The weights must be an ONNX file, and there is none at {weights}.")
+    check_provider(provider)
+    session = open_session(
+        str(weights),
+        name=str(weights),
+        threads=threads,
+        provider=provider,
+        spinning=spinning,
+        provider_options=provider_options,
+        profile=profile,
+    )
     metadata = session.get_modelmeta().custom_metadata_map
     _refuse_other_tasks(metadata, weights)
     name, half, fixed = _input_layout(session, weights)
@@ -81,7 +101,14 @@ def open_model(weights: Path, *, threads: int, provider: str, spinning: bool = T
 
 
 def open_session(
-    source: str | bytes, *, name: str, threads: int, provider: str = "CPUExecutionProvider", spinning: bool = True
+    source: str | bytes,
+    *,
+    name: str,
+    threads: int,
+    provider: str = "CPUExecutionProvider",
+    spinning: bool = True,
+    provider_options: Mapping[str, str] | None = None,
+    profile: Path | None = None,
 ) -> Any:
     """The ONNX Runtime session of a file or of its bytes, with results that do not vary between runs."""
     onnxruntime = vision("onnxruntime")
@@ -92,8 +119,11 @@ def open_session(
     options.log_severity_level = 3
     if not spinning:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    if profile is not None:
+        options.enable_profiling, options.profile_file_prefix = True, str(profile)
+    chosen = (provider, dict(provider_options)) if provider_options else provider
     try:
-        return onnxruntime.InferenceSession(source, options, providers=[provider])
+        return onnxruntime.InferenceSession(source, options, providers=[chosen])
     except (*_runtime_errors(), TypeError, UnicodeDecodeError) as error:  # the last two: names that are no UTF-8
         raise InputError(
             f"The weights must be an ONNX model, and {name} cannot be loaded as one: {_first_line(error)}."

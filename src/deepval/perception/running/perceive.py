@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
-from operator import itemgetter
 from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any, Literal, NamedTuple
@@ -23,7 +22,8 @@ from deepval.engines import Engine
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.canonical import sha256
-from deepval.metering.cost_cards import read_entries, write_entries
+from deepval.metering.cost_cards import write_entries
+from deepval.metering.energy import Rail
 from deepval.perception.reported import cache as store
 from deepval.perception.reported.cache import FrameRecord
 from deepval.perception.running.decoding import FrameError
@@ -33,13 +33,12 @@ from deepval.perception.running.detector import (
     Prepared,
     boxes_from,
     check_size,
-    cost_entry,
     decode_image,
     infer_batch,
     load_detector,
-    mode_timing,
     prepare,
 )
+from deepval.perception.running.mode_costs import cost_entry, gpu_ms, measure_mode, modes_to_measure
 from deepval.perception.running.onnx_model import PROVIDERS, Outputs, vision, weights_sha256
 from deepval.world.scene import Scene
 
@@ -195,6 +194,7 @@ def perceive(
     costs: Path | None = None,
     latency_samples: int = 50,
     latency_warmup: int = 5,
+    sensors: Sequence[Rail] = (),
     engine: Engine | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Perceived:
@@ -213,6 +213,8 @@ def perceive(
             the file is not measured again.
         latency_samples: Timed calls per mode; 0 measures nothing.
         latency_warmup: Calls per mode before the timed ones.
+        sensors: Rails whose energy is measured during the timed calls (`energy.rails()`); a mode without energy in the
+            costs file is then measured again.
         engine: Runs the units; None is this process. Other engines must reach images, weights and cache by the same
             names, and report their progress by the unit.
         progress: Called after every step.
@@ -226,7 +228,7 @@ def perceive(
     recipe = _recipe(detector, weights, digest)
     costs = costs or cache / "costs.toml"
     # Before the run, which may take hours, so that a conflicting costs file stops it at once.
-    unmeasured = _modes_to_measure(costs, modes, digest) if latency_samples else {}
+    unmeasured = modes_to_measure(costs, modes, digest, energy=bool(sensors)) if latency_samples else {}
     frames = len(modes) * sum(map(len, units.values()))
     tally = _Tally(frames + len(unmeasured) * latency_samples, progress)
     with store.lock(cache):
@@ -246,9 +248,11 @@ def perceive(
         timed = load_detector(weights, names=names, config=config) if unmeasured else detector
         entries, notes = {}, {}
         for mode, size in unmeasured.items():
-            timing = mode_timing(timed, images, size=size, samples=latency_samples, warmup=latency_warmup)
-            entries[mode] = cost_entry(timing, detector, size=size, weights_sha256=digest)
-            notes[mode] = timing.note
+            calls = {"samples": latency_samples, "warmup": latency_warmup}
+            cost = measure_mode(timed, images, size=size, sensors=sensors, **calls)
+            cost = cost._replace(gpu_ms=gpu_ms(weights, timed, images, names=names, size=size))
+            entries[mode] = cost_entry(cost, detector, size=size, weights_sha256=digest)
+            notes[mode] = cost.note
             tally.add(latency_samples, "measure", mode)
         if entries:
             write_entries(costs, "modes", entries)
@@ -429,18 +433,6 @@ def _frame_records(
     return records
 
 
-def _modes_to_measure(costs: Path, modes: Mapping[str, int], digest: str) -> dict[str, int]:
-    """The modes that the costs file lacks, cheapest first, which is the order of a costs file."""
-    measured = read_entries(costs, "modes")
-    for mode in modes:
-        if measured.get(mode, {}).get("weights_sha256", digest) != digest:
-            raise InputError(
-                f"{costs} holds the latency of mode {mode} for other weights: delete that entry, or use "
-                "another costs file."
-            )
-    return {mode: size for mode, size in sorted(modes.items(), key=itemgetter(1)) if mode not in measured}
-
-
 def _sample(units: Units, samples: int) -> list[bytes]:
     """At most `samples` encoded images that can be decoded, spread evenly over all frames."""
     paths = [path for frames in units.values() for _, path in frames]
@@ -462,6 +454,9 @@ def _recipe(detector: Detector, weights: Path, digest: str) -> dict[str, Any]:
     settings = asdict(detector.config)
     if settings["batch"] == 1:
         del settings["batch"]  # absent in caches from before batches existed
+    if not settings["fp16"]:
+        del settings["fp16"]
+    del settings["engine_cache"]  # where engines are stored changes no box
     return {
         "weights": weights.name,
         "weights_sha256": digest,

@@ -410,7 +410,7 @@ function tablesSection(cell, view) {
 
 function source(cell, view) {
   const { provenance } = view;
-  const rows = [["deepval", provenance.deepval], ["table", provenance.table], ...Object.entries(provenance.scores).map(([name, item]) => [`scores of ${name}`, `${item.digest} (coverage ${percent(item.coverage)})`]), ["units judged", provenance.units.join(", ")], ["calibration units", provenance.calibration_units ? provenance.calibration_units.join(", ") : "none"], ["cell", cell.frames ? cell.frames.cell : "not known: the report was made without its frames.json"]];
+  const rows = [["deepval", provenance.deepval], ["table", provenance.table], ...Object.entries(provenance.scores).map(([name, item]) => [`scores of ${name}`, `${item.digest} (coverage ${percent(item.coverage)})`]), ["units judged", provenance.units.join(", ")], ["calibration units", provenance.calibration_units ? provenance.calibration_units.join(", ") : "none"], ["cell", provenance.cell ?? (cell.frames ? cell.frames.cell : "not known: the report was made without its frames.json")], ...(provenance.split ? [["split", provenance.split]] : [])];
   return block("source", "Where this comes from", "SHA-256 of what was judged. The same inputs give the same result, byte for byte.",
     h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "words", style: "white-space: normal; overflow-wrap: anywhere" }, value)))))));
 }

@@ -1,0 +1,161 @@
+"""A Waymo scenario as GPUDrive publishes it (`objects`, `roads`, `tl_states`) -> the message that `waymo` reads.
+
+Objects have lists of positions, headings, velocities and valid flags, 0.1 s apart, and one size. Lanes have only their
+lines: a lane leads to the lanes that begin where it ends, and lanes side by side are neighbours. Files have no speed
+limits. Headings are in radians; older files have them in degrees.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from deepval.arrays import Float
+from deepval.errors import InputError
+from deepval.geometry.vehicle import wrap_rad
+
+STEP_S = 0.1
+SAME_M = 0.5
+"""A lane leads to another that begins at most this far from its end."""
+BESIDE_M = (2.0, 5.0)
+"""Distances between the middles of neighbouring lanes."""
+ALIGNED_RAD = np.radians(30.0)
+"""Lanes follow each other or are neighbours if their headings differ by less."""
+MOVING_MPS = 1.0
+
+
+def message_of(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The scenario as the fields of Waymo's message that the reader uses; the reader checks their values."""
+    objects, roads = (_records(content, name) for name in ("objects", "roads"))
+    steps = max((len(_items(one, "valid")) for one in objects), default=0)
+    unit = _radians_per_unit(objects)
+    metadata = content.get("metadata")
+    return {
+        "timestampsSeconds": (np.arange(steps) * STEP_S).tolist(),
+        "sdcTrackIndex": metadata.get("sdc_track_index") if isinstance(metadata, Mapping) else None,
+        "tracks": [_track(one, number, radians=unit) for number, one in enumerate(objects)],
+        "mapFeatures": _features(roads),
+        "dynamicMapStates": _lights(content.get("tl_states") or {}, steps),
+    }
+
+
+def _records(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    records = content.get(name)
+    if not isinstance(records, list) or not all(isinstance(one, Mapping) for one in records):
+        raise InputError(f"{name} must be a list of objects; it is not.")
+    return records
+
+
+def _items(one: Any, name: str) -> list[Any]:
+    items = one.get(name) if isinstance(one, Mapping) else None
+    if not isinstance(items, list):
+        raise InputError(f"{name} must be a list; found {items!r}.")
+    return items
+
+
+def _track(one: Mapping[str, Any], number: int, *, radians: float) -> dict[str, Any]:
+    columns = [_items(one, name) for name in ("position", "heading", "velocity", "valid")]
+    if len({len(column) for column in columns}) > 1:
+        raise InputError(f"object {number}: position, heading, velocity and valid must be equally long; they are not.")
+    size = {name: one.get(name) for name in ("length", "width", "height")}
+    states = []
+    for position, heading, velocity, valid in zip(*columns, strict=True):
+        if not valid:
+            states.append({"valid": False})
+            continue
+        values = {"heading": _value(heading, "heading") * radians, "valid": True, **size}
+        values |= {f"center{axis.upper()}": position.get(axis) for axis in "xyz"} if _is_point(position) else {}
+        values |= {f"velocity{axis.upper()}": velocity.get(axis) for axis in "xy"} if _is_point(velocity) else {}
+        if len(values) < 10:
+            raise InputError(f"object {number}: positions and velocities must have x and y; one does not.")
+        states.append(values)
+    kind = str(one.get("type", "unset")).upper()
+    return {"id": one.get("id", number), "objectType": f"TYPE_{kind}", "states": states}
+
+
+def _is_point(point: Any) -> bool:
+    return isinstance(point, Mapping) and {"x", "y"} <= set(point)
+
+
+def _value(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 1e8:
+        raise InputError(f"{what} must be a finite number; found {value!r}.")
+    return float(value)
+
+
+def _radians_per_unit(objects: list[Mapping[str, Any]]) -> float:
+    """The unit in which headings agree better with the directions of motion; without motion, radians up to 2 pi."""
+    headings, directions = [0.0], []
+    for one in objects:
+        for heading, velocity, valid in zip(
+            _items(one, "heading"), _items(one, "velocity"), _items(one, "valid"), strict=False
+        ):
+            if not (valid and _is_point(velocity)):
+                continue
+            headings.append(_value(heading, "heading"))
+            vx, vy = (_value(velocity[axis], "velocity") for axis in "xy")
+            if np.hypot(vx, vy) > MOVING_MPS:
+                directions.append((headings[-1], np.arctan2(vy, vx)))
+    if not directions:
+        return 1.0 if max(map(abs, headings)) <= 2 * np.pi + 1e-6 else np.pi / 180
+    heading, direction = np.array(directions).T
+    return min((1.0, np.pi / 180), key=lambda unit: float(np.median(np.abs(wrap_rad(heading * unit - direction)))))
+
+
+def _features(roads: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Lanes with their connections, crosswalks and driveways."""
+    features, lines, lanes = [], {}, {}
+    for road in roads:
+        key, kind = str(road.get("id")), road.get("type")
+        if kind == "lane":
+            lanes[key] = {"polyline": _items(road, "geometry"), "type": road.get("map_element_id", 0)}
+            points = [(_value(p["x"], "x"), _value(p["y"], "y")) for p in lanes[key]["polyline"] if _is_point(p)]
+            if len(points) > 1 and points[0] != points[-1]:
+                lines[key] = np.array(points)
+            features.append({"id": key, "lane": lanes[key]})
+        elif kind in ("crosswalk", "driveway"):
+            features.append({"id": key, kind: {"polygon": _items(road, "geometry")}})
+    if lines:
+        _connect(lanes, lines)
+    return features
+
+
+def _connect(lanes: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]) -> None:
+    keys = list(lines)
+    starts, ends = (np.array([line[index] for line in lines.values()]) for index in (0, -1))
+    middles = np.array([line[len(line) // 2] for line in lines.values()])
+    first, last = (
+        np.array([_heading(line[index]) for line in lines.values()]) for index in (slice(0, 2), slice(-2, None))
+    )
+    for number, key in enumerate(keys):
+        near = np.linalg.norm(starts - ends[number], axis=1) <= SAME_M
+        near &= np.abs(wrap_rad(first - last[number])) < ALIGNED_RAD
+        lanes[key]["exitLanes"] = [keys[other] for other in np.flatnonzero(near) if other != number]
+        away = np.linalg.norm(lines[key][:, None] - middles, axis=-1)
+        gap_m, vertex = away.min(axis=0), away.argmin(axis=0)
+        along = _headings(lines[key])[np.minimum(vertex, len(lines[key]) - 2)]
+        other_along = np.array([_headings(line)[min(len(line) // 2, len(line) - 2)] for line in lines.values()])
+        beside = (gap_m >= BESIDE_M[0]) & (gap_m <= BESIDE_M[1]) & (np.abs(wrap_rad(along - other_along)) < ALIGNED_RAD)
+        lanes[key]["leftNeighbors"] = [{"featureId": keys[other]} for other in np.flatnonzero(beside)]
+
+
+def _headings(line: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "segment"]:
+    along = np.diff(line, axis=0)
+    return np.arctan2(along[:, 1], along[:, 0])
+
+
+def _heading(segment: Float[np.ndarray, "2 2"]) -> float:
+    return float(_headings(segment)[0])
+
+
+def _lights(lights: Any, steps: int) -> list[dict[str, Any]]:
+    """For each step the states of the lights, by lane."""
+    if not isinstance(lights, Mapping):
+        raise InputError(f"tl_states must be an object of lanes; found {type(lights).__name__}.")
+    by_step: list[dict[str, Any]] = [{"laneStates": []} for _ in range(steps)]
+    for lane, light in lights.items():
+        for index, state in zip(_items(light, "time_index"), _items(light, "state"), strict=False):
+            if not isinstance(index, int) or not 0 <= index < steps:
+                raise InputError(f"tl_states of lane {lane}: time_index must be in 0..{steps - 1}; found {index!r}.")
+            by_step[index]["laneStates"].append({"lane": lane, "state": f"LANE_STATE_{str(state).upper()}"})
+    return by_step if lights else []
