@@ -17,7 +17,8 @@ from deepval.errors import InputError
 from deepval.files import reading
 from deepval.perception.reported.cache import MANIFEST as CACHE_MANIFEST
 from deepval.perception.reported.cache import units_in
-from deepval.perception.running.detector import load_detector, mode_timing
+from deepval.perception.running.detector import load_detector
+from deepval.perception.running.mode_costs import measure_mode
 from deepval.perception.running.perceive import image_bytes, perceive, units_of_scenes
 from deepval.progress import Watch, unwatched
 from deepval.protocol.tracks import LEARNED_PLANNER, TrackCell
@@ -104,7 +105,7 @@ class DetectorRun(NamedTuple):
             return 0.0
         image = image_bytes(next(iter(self.pictures.units.values()))[0][1])
         detector = load_detector(self.weights)
-        times = {size: mode_timing(detector, [image], size=size, samples=3, warmup=1).ms for size in left}
+        times = {size: measure_mode(detector, [image], size=size, samples=3, warmup=1).timing.ms for size in left}
         return sum(times[size] * number for size, number in left.items()) / 1000
 
     def run(self, engine: Engine | None, step: Step | None) -> None:
