@@ -12,9 +12,12 @@ from tempfile import mkdtemp
 
 import numpy as np
 import pytest
+from PIL import Image
 from test_scenarionet import made_record
 
 import external_worlds
+import nuplan_files
+import onnx_models
 import waymo_files
 from commands import run
 from deepval.cells import build, sources
@@ -275,3 +278,31 @@ def test_a_pickle_that_asks_for_more_is_told_and_not_run(tmp_path):
     said = refused("scenarionet", tmp_path / "logs", tmp_path)
     assert "sd_made.pkl: must be a pickle of plain containers and NumPy arrays; it asks for posix.mkdir" in said
     assert not (HOME / "escaped").exists()
+
+
+@pytest.mark.long
+def test_nuplan_goes_from_pictures_to_a_page(tmp_path):
+    """The commands of docs/external.md on a small tree in the owners' layout; one picture is missing."""
+    data, log = tmp_path / "DATA" / "nuplan", nuplan_files.LOG
+    made = external_worlds.nuplan(tmp_path / "made")
+    splits = data / "nuplan-v1.1" / "splits" / "mini"
+    splits.mkdir(parents=True)
+    next(made.rglob("*.db")).rename(splits / f"{log}.db")
+    (made / "maps").rename(data / "maps")
+    pictures = data / "nuplan-v1.1" / "sensor_blobs" / log / "CAM_F0"
+    pictures.mkdir(parents=True)
+    for sweep in range(2, 130, 2):
+        Image.fromarray(np.full((108, 192, 3), 60 + sweep, np.uint8)).save(pictures / f"{sweep:06d}.jpg")
+    weights = onnx_models.yolov8(tmp_path / "tiny.onnx")
+    chosen = ("--dataset", "nuplan", "--root", data, "--units", "sample:1")
+    sizes = ("--size", "64", "--size", "96", "--samples", "0")
+    seen = done("perceive", *chosen, "-w", weights, *sizes, "--out", tmp_path / "detections")
+    assert "1 of 24 states have no CAM_F0 picture and are left out" in seen.err
+    modes = [word for side in (64, 96) for word in ("--mode", f"s{side}={tmp_path / 'detections' / f'tiny-{side}'}")]
+    done("build", *chosen, *modes, "--geometry", "tracks", "--system", "idm-safety", "--out", tmp_path)
+    folder = tmp_path / "idm-safety-tracks"
+    assert len(read_cell(folder).table) == 23
+    done("score", folder, "ego-speed")
+    done("evaluate", folder, "--draws", "0")
+    done("report", folder, "--out", tmp_path / "page.html")
+    assert (tmp_path / "page.html").is_file()

@@ -83,6 +83,7 @@ SAMPLED = (
     "scenarionet",
     "waymo",
     "commonroad",
+    "gpudrive",
 )
 SAMPLED += ("nuplan log", "nuplan map", "nuscenes sample_annotation", "nuscenes map")
 

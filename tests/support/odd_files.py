@@ -20,6 +20,7 @@ from pyarrow import feather
 import argoverse_files
 import deepval
 import external_worlds
+import waymo_files
 from commands import run
 from deepval.allocators import read_allocator
 from deepval.allocators.allocator import file_text
@@ -210,6 +211,7 @@ def drive_subjects(home: Path) -> list[Subject]:
     net = external_worlds.scenarionet(home / "net")
     waymo = external_worlds.waymo(home / "waymo")
     commonroad = external_worlds.commonroad(home / "commonroad")
+    gpudrive = waymo_files.write(home / "gpudrive", waymo_files.as_gpudrive(waymo_files.scenario()))
     tables(home / "nuscenes" / "v1.0-mini")
     (home / "nuscenes" / "maps" / "expansion").mkdir(parents=True)
     road = expansion() | {"connectivity": {"a": {"incoming": [], "outgoing": ["b"]}}}
@@ -242,6 +244,7 @@ def drive_subjects(home: Path) -> list[Subject]:
         json_subject("nuplan map index", next((nuplan / "maps").glob("*.json")), np_),
         pickle_subject("scenarionet", sorted(net.glob("*.pkl"))[0], read(lambda: ScenarioNet(net))),
         json_subject("waymo", waymo / "w0.json", read(lambda: Waymo(waymo))),
+        json_subject("gpudrive", gpudrive / "a1b2c3.json", read(lambda: Waymo(gpudrive))),
         text_subject("commonroad", commonroad / "c0.xml", read(lambda: CommonRoad(commonroad))),
         *(
             json_subject(f"nuscenes {path.stem}", path, scenes)
