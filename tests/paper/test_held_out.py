@@ -172,7 +172,8 @@ def test_the_gap_is_missed_benefit_and_selected_harm_less_what_the_oracle_leaves
 
 
 def test_the_papers_ten_signals_on_its_ten_core_cells_make_100_pairs():
-    cells = [cell.name for cell in read_track("core").cells]
+    # The paper's ten cells are those of its first pair; the track has the other pairs on KITTI too.
+    cells = [cell.name for cell in read_track("core").cells if "yolov8s-320" in cell.definition["modes"]]
     results = {
         name: world(seed, names=DEPLOYABLE, alphas=(0.1, 0.2, 0.3, 0.5), draws=10)[2] for seed, name in enumerate(cells)
     }

@@ -17,7 +17,7 @@ from deepval.cells.spec import ROLES, CellSpec
 from deepval.cli import options
 from deepval.cli.commands import LOOK, OptionGroup, lazy_group, limits
 from deepval.cli.options import DrawOptions, Workers
-from deepval.cli.terminal import ENDLESS, as_json, look, watch
+from deepval.cli.terminal import ENDLESS, as_json, look, step_bar, watch
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
@@ -68,7 +68,8 @@ class Cells(OptionGroup):
         return {str(path): Result.load(path) for path in saved}, _by_name(self._read(others)) if others else {}
 
     def _read(self, names: Sequence[Path]) -> dict[str, BuiltCell]:
-        collected = find_cells(names, data=self.data, work=self.work, watch=watch)
+        with step_bar() as step:
+            collected = find_cells(names, data=self.data, work=self.work, watch=watch, step=step)
         self.specs.update(collected.specs)
         reasons: dict[str, list[str]] = {}
         for cell, lines in collected.lacking.items():

@@ -20,7 +20,8 @@ from deepval.protocol import leaderboard as boards
 from deepval.protocol import submissions, tracks
 from deepval.protocol.cell_builds import WORK
 from deepval.protocol.integrity import contradictions
-from deepval.protocol.tracks import NAMES, read_cells
+from deepval.protocol.track_data import Estimate, LocalCells, local_cells
+from deepval.protocol.tracks import LOCAL_NOTE, NAMES, TrackCell, read_cells
 from deepval.report.text_tables import quantity
 
 
@@ -60,7 +61,9 @@ EVERY_CORE = Workers(workers=min(4, os.cpu_count() or 1))
 def reproduce(
     names: Annotated[
         list[Path] | None,
-        typer.Argument(help=f"Tracks ({', '.join(NAMES)}), cell folders or specification files. Default: all tracks."),
+        typer.Argument(
+            help=f"Tracks ({', '.join(NAMES)}), their cells, cell folders or specifications. Default: all tracks."
+        ),
     ] = None,
     *,
     data: DataFolder = None,
@@ -93,6 +96,8 @@ def reproduce(
     The cells that this machine can build are used. Results are stored by content: a second run computes only what
     changed, and a stopped run continues.
 
+    Tracks whose file hashes are not public (core, external) run on your own data: detectors first, cells marked local.
+
     Example: deepval reproduce synthetic kitti-public --data data --work work --out reproduction
     """
     from deepval.allocators import RECIPES
@@ -115,7 +120,7 @@ def reproduce(
     _check_names(allocators or [], list(RECIPES), "--allocator")
     if plan is not None:
         registered(plan)
-    with workers.start() as engine:
+    with workers.start() as engine, terminal.step_bar() as step:
         done = run(
             list(names or map(Path, NAMES)),
             work=work,
@@ -125,6 +130,8 @@ def reproduce(
             analyses=analyses,
             engine=engine,
             watch=terminal.watch,
+            step=step,
+            announce=lambda expected: typer.echo(_expected(expected, workers.workers), err=True),
         )
     content = write_report(done, out, None if plan is None else plan_outcome(plan, done.cells))
     if json:
@@ -134,11 +141,23 @@ def reproduce(
     typer.echo(
         f"{len(done.cells)} cells, {len(done.outcomes)} analyses, {len(beside['figures'])} figures beside the paper's."
     )
+    if any(not cell.published for name in map(str, names or NAMES) for cell in tracks.cells_named(name)):
+        typer.echo(f"  {LOCAL_NOTE}")
     for item in dict.fromkeys(line for lines in done.lacking.values() for line in lines):
         typer.echo(f"  not built, for want of: {item}")
     for at in done.cells:
         typer.echo(f"  {at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test units on record")
     typer.echo(f"Written to {', '.join(str(out / name) for name in FILES)}")
+
+
+def _expected(expected: Estimate, workers: int) -> str:
+    """The expected time and disk in a sentence."""
+    minutes = (expected.detector_s + expected.analyses_s / max(workers, 1)) / 60
+    return (
+        f"Expected at most: {quantity(expected.cells, 'cell')}, {expected.frames:,} frames to run through detectors "
+        f"({expected.detector_s / 60:,.1f} min); {minutes:,.1f} min in all with {quantity(workers, 'worker')}, "
+        f"{expected.disk_bytes / 1e6:,.1f} MB of disk. A stopped run continues."
+    )
 
 
 def _check_names(names: Sequence[str], allowed: Sequence[str], option: str) -> None:
@@ -151,40 +170,84 @@ def cells(
     track: Annotated[list[str] | None, typer.Argument(help=f"Tracks: {', '.join(NAMES)}. Default: all.")] = None,
     *,
     data: DataFolder = None,
+    work: WorkFolder = WORK,
     json: Json = False,
 ) -> None:
-    """List the official cells and which of their data are missing.
+    """List the cells of tracks, which of their data are missing, and the commands that build them.
 
     Example: deepval cells kitti-public --data data
     """
     if data is not None and not reading.is_folder(data):
         raise InputError(f"--data must be a folder that holds kitti_tracking, nuscenes or others; {data} is none.")
-    selected_tracks = tracks.read_tracks(track)
+    listed = [(item, *_available(item, data, work)) for item in tracks.read_tracks(track)]
     if json:
-        terminal.print_json([_track(item, data) for item in selected_tracks])
+        terminal.print_json([_track(item, data, local, missing) for item, local, missing in listed])
         return
-    for item in selected_tracks:
-        say(f"{item.name}: {item.title} ({quantity(len(item.cells), 'cell')})")
-        shared: dict[str, list[str]] = {}
-        for cell in item.cells:
-            missing = cell.missing(data)
-            say(f"  {'can be built' if not missing else 'incomplete  '}  {cell.id}")
-            for line in missing:
-                shared.setdefault(line, []).append(cell.id)
-        for line, ids in shared.items():
-            say(f"    missing for {len(ids)}: {line}")
-        for line in item.not_given:
-            say(f"    not given by the source: {line}")
+    for item, local, missing in listed:
+        _print_track(item, data, local, missing)
 
 
-def _track(item: tracks.Track, data: Path | None) -> dict[str, Any]:
+def _print_track(
+    item: tracks.Track, data: Path | None, local: LocalCells | None, missing: dict[str, tuple[str, ...]]
+) -> None:
+    say(f"{item.name}: {item.title} ({quantity(len(item.cells), 'cell')})")
+    if not item.cells[0].published:
+        say(f"  {LOCAL_NOTE}")
+    shared: dict[str, list[str]] = {}
+    for cell in item.cells:
+        say(f"  {'incomplete  ' if missing[cell.id] else 'can be built'}  {cell.id}")
+        for line in missing[cell.id]:
+            shared.setdefault(line, []).append(cell.id)
+    for need in dict.fromkeys(need for cell in item.cells for need in cell.needs):
+        if data is not None and (count := need.available(data)):
+            say(f"    present: {need.name}, {count:,} of {need.count:,} at {_looked(need, data)}")
+    for line, ids in shared.items():
+        say(f"    missing for {len(ids)}: {line}")
+    for line in item.not_given:
+        say(f"    not given by the source: {line}")
+    ready = [cell for cell in item.cells if not missing[cell.id]]
+    for line in dict.fromkeys(line for cell in ready for line in _commands(cell, data, local)):
+        say(f"    run: {line}")
+    if ready and data is not None:
+        say(f"    or all at once: deepval reproduce {item.name} --data {data}")
+
+
+def _available(
+    item: tracks.Track, data: Path | None, work: Path
+) -> tuple[LocalCells | None, dict[str, tuple[str, ...]]]:
+    """The local cells of a track whose hashes are not public, and what each cell of a track lacks."""
+    if item.cells[0].published:
+        return None, {cell.id: tuple(cell.missing(data)) for cell in item.cells}
+    local, lacking = local_cells(item.cells, data, work, terminal.watch)
+    return local, {cell.id: lacking.get(cell.id, ()) for cell in item.cells}
+
+
+def _commands(cell: TrackCell, data: Path | None, local: LocalCells | None) -> list[str]:
+    """The commands that build a cell: the detector where one is needed, then the cell."""
+    if local is None:
+        command = tracks.build_command(cell, data)
+        return [] if command is None else [command]
+    return [*(run.command for run in local.runs_of(cell)), local.command(cell)]
+
+
+def _looked(need: tracks.Need, data: Path | None) -> str:
+    return " or ".join(pattern if data is None else (data / pattern).as_posix() for pattern in need.patterns)
+
+
+def _track(
+    item: tracks.Track, data: Path | None, local: LocalCells | None, missing: dict[str, tuple[str, ...]]
+) -> dict[str, Any]:
     listed = []
     for cell in item.cells:
-        missing = cell.missing(data)
-        needs = [{"name": n.name, "found": n.available(data) if data else 0, "of": n.count} for n in cell.needs]
-        command = None if missing else tracks.build_command(cell, data)
-        listed.append({"id": cell.id, "missing": missing, "needs": needs, "build": command, **cell.definition})
+        needs = [
+            {"name": n.name, "found": n.available(data) if data else 0, "of": n.count, "looked": _looked(n, data)}
+            for n in cell.needs
+        ]
+        *perceived, command = [None] if missing[cell.id] else (_commands(cell, data, local) or [None])
+        about = {"id": cell.id, "name": cell.name, "official": cell.published, "missing": list(missing[cell.id])}
+        listed.append(about | {"needs": needs, "perceive": perceived, "build": command, **cell.definition})
     about = {"track": item.name, "title": item.title, "source": item.source, "not_given": list(item.not_given)}
+    about |= {} if item.cells[0].published else {"note": LOCAL_NOTE}
     return about | {"alphas": list(item.alphas), "headline_alpha": item.headline_alpha, "cells": listed}
 
 

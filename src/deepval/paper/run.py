@@ -5,7 +5,7 @@ analyses. A job whose answer is stored is not run again, so a stopped run contin
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from deepval.paper.stored_files import identity, rows_from_bytes, rows_to_bytes
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cell_builds import build_group, cell_folder, cell_sources, outdated
 from deepval.protocol.store import LIST, REFUSED, code_digest, is_stored, result_folder, store_result
+from deepval.protocol.track_data import Estimate, Step
 from deepval.tables.costs import costs_bytes
 from deepval.tables.scores import Scores
 
@@ -86,6 +87,8 @@ def run(
     analyses: Sequence[str] | None = None,
     engine: Engine | None = None,
     watch: Watch = unwatched,
+    step: Step | None = None,
+    announce: Callable[[Estimate], None] | None = None,
 ) -> Run:
     """Run every analysis on the named cells.
 
@@ -98,8 +101,13 @@ def run(
         analyses: Names of analyses; None for all.
         engine: An engine that has been started; None for this process.
         watch: Progress reporting.
+        step: Progress reporting of detectors.
+        announce: Called with the expected time and disk before anything is run.
     """
-    sources = cell_sources(names, data=data)
+    sources = cell_sources(names, data=data, work=work, engine=engine, watch=watch, step=step, announce=announce)
+    if not sources.groups and not sources.folders:
+        lines = dict.fromkeys(line for reasons in sources.lacking.values() for line in reasons)
+        raise InputError(f"There must be a cell to run; every cell lacks something: {'; '.join(lines)}.")
     mapped = map if engine is None else engine.map
     missing = [group for group in sources.groups if outdated(group, work)]
     _all(mapped(_build, [(group, work) for group in missing]), missing, "building cells", watch)

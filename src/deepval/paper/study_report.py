@@ -20,6 +20,7 @@ from deepval.paper.verdicts import (
     findings_sentence,
     plan_table,
 )
+from deepval.protocol.tracks import LOCAL_NOTE, tracked_cell
 from deepval.report.study import Passage, Section, Study, as_html, as_markdown, nonempty, with_subject
 from deepval.report.text_tables import MISSING, Table, interval, lines_of, number
 from deepval.version import __version__
@@ -63,7 +64,7 @@ def _content(run: Run, records: Records, agreement: Agreement) -> dict[str, Any]
     return {
         "deepval": __version__,
         "paper": SOURCE,
-        "cells": [_about(at) for at in run.cells],
+        "cells": [_about(at) | {"track": tracked_cell(at.folder, at.label).track} for at in run.cells],
         "lacking": {cell: list(lines) for cell, lines in run.lacking.items()},
         "not_run": dict(run.idle),
         "refused": {
@@ -178,6 +179,9 @@ def _ran(run: Run) -> Section:
     if idle:
         blocks.append(Passage("What could not be run, and why", items=tuple(idle)))
     lead = "Cells that were built on this machine or read from their folders; every table below is over these."
+    matches = [tracked_cell(at.folder, at.label).match for at in run.cells]
+    if any(match is not None and not match.cell.published for match in matches):
+        lead = f"{lead} {LOCAL_NOTE}"
     return Section("What was run", lead, tuple(blocks))
 
 

@@ -21,14 +21,15 @@ from deepval.cells.stored_parts import Arrays, PartStore, slots
 from deepval.cells.view_files import PICTURES
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import WorldSettings
-from deepval.engines import Map
+from deepval.engines import Engine, Map
 from deepval.errors import InputError, UnfinishedError, suggestion
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST, digest_of, json_text, plain, read_json, read_manifest, sha256
 from deepval.files.writing import check_writable, lock, npz_arrays, npz_bytes, write_atomically
 from deepval.progress import Watch, unwatched
 from deepval.protocol.store import code_digest, contents, result_folder, store_result
-from deepval.protocol.tracks import KITTI, NAMES, Track, TrackCell, read_track
+from deepval.protocol.track_data import Estimate, LocalCells, Step, estimate, local_cells
+from deepval.protocol.tracks import KITTI, NAMES, TrackCell, cells_named
 from deepval.tables.costs import costs_bytes
 
 CODE = "deepval.cells.build"
@@ -231,7 +232,12 @@ class CellSources:
 
 
 def find_cells(
-    names: Sequence[str | Path], *, data: Path | None = None, work: Path = WORK, watch: Watch = unwatched
+    names: Sequence[str | Path],
+    *,
+    data: Path | None = None,
+    work: Path = WORK,
+    watch: Watch = unwatched,
+    step: Step | None = None,
 ) -> FoundCells:
     """The named cells; those of specifications and tracks are built in the work folder.
 
@@ -240,8 +246,9 @@ def find_cells(
         data: Folder with kitti_tracking, nuscenes and so on, for tracks and specifications.
         work: Folder to build in.
         watch: Reports progress.
+        step: Reports progress of detectors.
     """
-    sources = cell_sources(names, data=data)
+    sources = cell_sources(names, data=data, work=work, watch=watch, step=step)
     cells = {str(folder): read_cell(folder) for folder in sources.folders}
     cell_specs: dict[str, CellSpec] = {}
     for group in sources.groups:
@@ -250,10 +257,31 @@ def find_cells(
     return FoundCells(cells, cell_specs, sources.lacking)
 
 
-def cell_sources(names: Sequence[str | Path], *, data: Path | None = None) -> CellSources:
-    """The cells that names refer to; an error if a name does not exist or a cell appears twice."""
+def cell_sources(
+    names: Sequence[str | Path],
+    *,
+    data: Path | None = None,
+    work: Path = WORK,
+    engine: Engine | None = None,
+    watch: Watch = unwatched,
+    step: Step | None = None,
+    announce: Callable[[Estimate], None] | None = None,
+) -> CellSources:
+    """The cells that names refer to; an error where a name does not exist or a cell appears twice.
+
+    Args:
+        names: Cell folders, folders of cell folders, specification files, a cell's manifest, tracks or their cells.
+        data: Folder with kitti_tracking, nuscenes and so on.
+        work: Folder in which the detections of local cells of tracks are made.
+        engine: Runs the detectors; None for this process.
+        watch: Reports progress.
+        step: Reports progress of detectors.
+        announce: Called with the expected time and disk before any detector runs.
+    """
     folders: list[Path] = []
     to_build: list[BuildGroup] = []
+    local: list[LocalCells] = []
+    inputs: list[int] = []
     lacking: dict[str, tuple[str, ...]] = {}
     for name in map(str, names):
         path = Path(name)
@@ -261,20 +289,53 @@ def cell_sources(names: Sequence[str | Path], *, data: Path | None = None) -> Ce
             folders.append(path.parent)
         elif is_specification(path):
             to_build += read_specification(path, data)
-        elif name in NAMES and not reading.exists(path):
-            cells, missing = track_cells(read_track(name), data)
-            to_build += cells
-            lacking |= missing
         elif reading.exists(path):
             folders += _cells_in(path)
+        elif cells := cells_named(name):
+            published = [cell for cell in cells if cell.published]
+            groups, missing = track_cells(published, data)
+            to_build += groups
+            inputs += [cell.definition["dataset"]["inputs"] for cell in published if cell.id not in missing]
+            own = [cell for cell in cells if not cell.published]
+            available, lacks = local_cells(own, data, work, watch)
+            local.append(available)
+            lacking |= missing | lacks
         else:
             raise InputError(
-                f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json) or a track "
-                f"({', '.join(NAMES)}); there is no such file, and no such track{suggestion(name, NAMES)}"
+                f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json), a track "
+                f"({', '.join(NAMES)}) or a cell of a track; there is no such file, and no such "
+                f"track{suggestion(name, NAMES)}"
             )
+    for item in local:
+        inputs += [sum(map(len, item.pictures[c.definition["dataset"]["name"]].units.values())) for c in item.cells]
+    if announce is not None and inputs:
+        announce(estimate(local, inputs))
+    for item in local:
+        to_build += _local_groups(item, work, engine, step)
     _refuse_repeated([str(reading.resolve(folder)) for folder in folders])
     _refuse_repeated([spec.id for group in to_build for spec in group.specs])
     return CellSources(tuple(folders), tuple(to_build), lacking)
+
+
+def _local_groups(local: LocalCells, work: Path, engine: Engine | None, step: Step | None) -> list[BuildGroup]:
+    """The user's own cells of a track, grouped by pair of modes; their detectors are run first."""
+    if local.runs:
+        check_writable(work, folder=True)
+    for run in local.runs.values():
+        run.run(engine, step)
+    return [
+        BuildGroup(tuple(local.specs(cells)), Path(cells[0].definition["costs"]["profile"]))
+        for cells in _by_pair(local.cells)
+    ]
+
+
+def _by_pair(cells: Sequence[TrackCell]) -> list[list[TrackCell]]:
+    """The cells that share modes, data set and costs."""
+    pairs: dict[str, list[TrackCell]] = {}
+    for cell in cells:
+        kind = (cell.definition["modes"], cell.definition["dataset"], cell.definition["costs"])
+        pairs.setdefault(json.dumps(kind, sort_keys=True), []).append(cell)
+    return list(pairs.values())
 
 
 def _refuse_repeated(names: Sequence[str]) -> None:
@@ -291,18 +352,12 @@ def _cells_in(folder: Path) -> list[Path]:
     return inner or [folder]
 
 
-def track_cells(track: Track, data: Path | None) -> tuple[list[BuildGroup], dict[str, tuple[str, ...]]]:
-    """A track's cells that can be built here, grouped by pair of modes; and what the other cells lack."""
-    pairs: dict[str, list[TrackCell]] = {}
-    lacking = {}
-    for cell in track.cells:
-        missing = cell.missing(data)
-        if missing:
-            lacking[cell.id] = tuple(missing)
-        else:
-            kind = (cell.definition["modes"], cell.definition["dataset"], cell.definition["costs"])
-            pairs.setdefault(json.dumps(kind, sort_keys=True), []).append(cell)
-    return [_pair_to_build(cells, data) for cells in pairs.values()], lacking
+def track_cells(cells: Sequence[TrackCell], data: Path | None) -> tuple[list[BuildGroup], dict[str, tuple[str, ...]]]:
+    """The cells of tracks with published hashes that can be built here, grouped by pair; what the others lack."""
+    missing = {cell.id: tuple(cell.missing(data)) for cell in cells}
+    whole = [cell for cell in cells if not missing[cell.id]]
+    lacking = {name: lines for name, lines in missing.items() if lines}
+    return [_pair_to_build(pair, data) for pair in _by_pair(whole)], lacking
 
 
 def _pair_to_build(cells: Sequence[TrackCell], data: Path | None) -> BuildGroup:

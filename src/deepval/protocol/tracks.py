@@ -30,6 +30,10 @@ from deepval.tables.values import ValueTable
 PACKAGE = Path(deepval.__file__).parent
 NAMES = ("core", "external", "kitti-public", "synthetic")
 KITTI = "kitti_tracking"
+LOCAL_NOTE = (
+    "Cells of tracks core and external are local, never official: the hashes of the paper's files are not public, so a "
+    "cell from your own files cannot be shown to be the paper's."
+)
 LEARNED_PLANNER = "learned-planner"
 """Name of the learned planner in tracks. Its losses are systems of their own in `LEARNED`; it needs files."""
 
@@ -44,6 +48,7 @@ class Need:
         count: Required number of files.
         get: Sentence on what to obtain and from where.
         sha256: Hash of the file; None if there are several files or the track publishes no hash.
+        least: Number of files without which nothing can be built; None for all, 1 where a part of the data serves.
     """
 
     name: str
@@ -51,6 +56,7 @@ class Need:
     count: int
     get: str
     sha256: str | None = None
+    least: int | None = None
 
     def available(self, data: Path) -> int:
         """Number of the files that exist; counting stops at the required number."""
@@ -60,7 +66,7 @@ class Need:
         """The files that this machine lacks, as a phrase; None if it has all."""
         count = 0 if data is None else self.available(data)
         locations = " or ".join(self.patterns)
-        if data is None or count < self.count:
+        if data is None or count < (self.count if self.least is None else self.least):
             return f"{self.get} ({count:,} of {self.count:,} found at {locations})"
         if self.sha256 is not None and file_digest(next(reading.find(data, self.patterns[0]))) != self.sha256:
             return f"{self.get} (the file at {locations} is another: its SHA-256 must be {self.sha256})"
@@ -77,6 +83,7 @@ class TrackCell:
         needs: The files that it is built from.
         costs: The whole cost profile; None if the track has none.
         published: Whether the track publishes hashes of its files, so that a built cell can be compared with it.
+        root: The folder of its data set in the data folder.
     """
 
     track: str
@@ -84,6 +91,7 @@ class TrackCell:
     needs: tuple[Need, ...] = field(repr=False)
     costs: Mapping[str, Any] | None = field(default=None, repr=False)
     published: bool = True
+    root: str = ""
 
     @property
     def id(self) -> str:
@@ -123,8 +131,6 @@ class TrackCell:
             ("geometry", d["geometry"], PLACINGS),
         )
         lacks = [f"the {what} {name!r}: not in this version of deepval" for what, name, has in parts if name not in has]
-        if not self.published:
-            lacks.append("hashes not published: a cell that is built from files of your own is local, not this one")
         lacks += [line for need in self.needs if (line := need.lacking(data)) is not None]
         return lacks or ([] if data is None else list(self._other_files(data)))
 
@@ -183,6 +189,13 @@ def read_tracks(names: Sequence[str] | None = None) -> tuple[Track, ...]:
     return tuple(read_track(name) for name in names or NAMES)
 
 
+def cells_named(name: str) -> tuple[TrackCell, ...]:
+    """The cells of a track, or the cell of a track with this name or id; none if there is no such track or cell."""
+    if name in NAMES:
+        return read_track(name).cells
+    return tuple(cell for track in read_tracks() for cell in track.cells if name in (cell.name, cell.id))
+
+
 def _cells(track: str, content: Mapping[str, Any], entry: Mapping[str, Any]) -> Iterator[TrackCell]:
     dataset = {"name": entry["dataset"], **content["datasets"][entry["dataset"]]}
     if "inputs" in entry:
@@ -195,7 +208,11 @@ def _cells(track: str, content: Mapping[str, Any], entry: Mapping[str, Any]) -> 
     profile = entry.get("costs")
     costs = None if profile is None else read_toml(PROFILES[profile])
     sha256 = {name: mode.get("sha256") for name, mode in modes.items()}
-    needs = tuple(_need(name, content["materials"][name], sha256.get(name)) for name in entry["needs"])
+    published = content.get("hashes") != "not published"
+    needs = tuple(
+        _need(name, content["materials"][name], sha256.get(name), None if published else 1) for name in entry["needs"]
+    )
+    root = content.get("roots", {}).get(entry["dataset"], KITTI)
     for geometry, named, loss in product(entry["geometry"], entry["system"], entry.get("loss", [None])):
         # A loss that this version implements is a system of its own: the same planner with other weights.
         is_system = f"{named}-{loss}" in SYSTEMS
@@ -209,7 +226,7 @@ def _cells(track: str, content: Mapping[str, Any], entry: Mapping[str, Any]) -> 
             "loss": loss,
             "costs": costs and {"profile": profile, "modes": {mode: costs["modes"][mode] for mode in modes}},
         }
-        yield TrackCell(track, definition, needs, costs, content.get("hashes") != "not published")
+        yield TrackCell(track, definition, needs, costs, published, root)
 
 
 def _mode(name: str, entry: Mapping[str, Any], dataset: Mapping[str, Any]) -> ModeSpec:
@@ -225,9 +242,9 @@ def _files(source: Dataset) -> dict[str, str]:
     return {name: file_digest(path) for unit in source.unit_ids() for name, path in source.files(unit).items()}
 
 
-def _need(name: str, entry: Mapping[str, Any], sha256: str | None) -> Need:
+def _need(name: str, entry: Mapping[str, Any], sha256: str | None, least: int | None) -> Need:
     patterns = (entry["files"], *([entry["instead"]] if "instead" in entry else []))
-    return Need(name, patterns, entry["count"], entry["get"], sha256)
+    return Need(name, patterns, entry["count"], entry["get"], sha256, least)
 
 
 def _count(data: Path, pattern: str, enough: int) -> int:
@@ -342,13 +359,14 @@ def read_cells(folder: Path | str) -> dict[str, TrackedCell]:
         name = "-".join(manifest.parent.relative_to(folder).parts)
         if name in cells:
             raise InputError(f"{folder}: cells need different names; two are called {name!r}. Rename a folder.")
-        cells[name] = _tracked_cell(manifest.parent, name)
+        cells[name] = tracked_cell(manifest.parent, name)
     if not cells:
         raise InputError(f"{folder}: must hold folders made by `deepval build`; no manifest.json lies in any.")
     return dict(sorted(cells.items()))
 
 
-def _tracked_cell(folder: Path, name: str) -> TrackedCell:
+def tracked_cell(folder: Path, name: str) -> TrackedCell:
+    """The cell in a folder, compared with the tracks."""
     built = read_cell(folder)
     costs = toml_content(built.manifest.content(COSTS), folder / COSTS) if COSTS in built.manifest.files else None
     profile = None if costs is None else costs.get("profile", LOCAL)

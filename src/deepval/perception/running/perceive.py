@@ -68,15 +68,20 @@ def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
     return {name: _number_frames(files) for name, files in units.items()}
 
 
-def units_of_scenes(scenes: Iterable[Scene]) -> dict[str, list[tuple[int, Path]]]:
-    """Units of a data set: a frame's id is its number if frames are numbered, otherwise its index in the unit."""
+def units_of_scenes(scenes: Iterable[Scene], *, whole: bool = True) -> dict[str, list[tuple[int, Path]]]:
+    """Units of a data set: a frame's id is its number if frames are numbered, otherwise its index in the unit.
+
+    A frame without a picture is an error where units must be `whole`; otherwise it is left out.
+    """
     units = {}
     for scene in scenes:
         ids = scene.frame_ids.astype(str)
         numbers = ids.astype(int) if np.char.isdigit(ids).all() else np.arange(len(ids))
         paths = scene.image_paths or (None,) * len(ids)
         lacking = [name for name, path in zip(ids.tolist(), paths, strict=True) if path is None]
-        if lacking:
+        if not whole and len(lacking) == len(ids):
+            continue
+        if lacking and whole:
             raise InputError(
                 f"unit {scene.unit}: every frame must have its picture below the data set's folder; {len(lacking)} of "
                 f"{len(ids)} have none, the first {lacking[0]}: get the pictures, or name other units."
