@@ -48,7 +48,7 @@ def report_bytes(folder: Path) -> dict[str, bytes]:
 @pytest.mark.long
 def test_core_runs_on_a_tree_of_kitti_alone_and_again_from_its_cache(tree):
     first = deepval("reproduce", "core", "--data", "data", *SMALL, "--out", "one", cwd=tree)
-    assert "Expected at most: 12 cells, 128 frames" in first.stderr  # 3 pairs x 4 cells; 4 x 8 frames x 4 sizes
+    assert "Expected, roughly: 12 cells, 128 frames" in first.stderr  # 3 pairs x 4 cells; 4 x 8 frames x 4 sizes
     assert "12 cells" in first.stdout
     assert "local, never official" in first.stdout
     assert "rtdetr-l.onnx" in first.stdout

@@ -20,7 +20,7 @@ from deepval.protocol import leaderboard as boards
 from deepval.protocol import submissions, tracks
 from deepval.protocol.cell_builds import WORK
 from deepval.protocol.integrity import contradictions
-from deepval.protocol.track_data import Estimate, LocalCells, local_cells
+from deepval.protocol.track_data import LocalCells, RunEstimate, local_cells
 from deepval.protocol.tracks import LOCAL_NOTE, NAMES, TrackCell, read_cells
 from deepval.report.text_tables import quantity
 
@@ -150,11 +150,11 @@ def reproduce(
     typer.echo(f"Written to {', '.join(str(out / name) for name in FILES)}")
 
 
-def _expected(expected: Estimate, workers: int) -> str:
+def _expected(expected: RunEstimate, workers: int) -> str:
     """The expected time and disk in a sentence."""
     minutes = (expected.detector_s + expected.analyses_s / max(workers, 1)) / 60
     return (
-        f"Expected at most: {quantity(expected.cells, 'cell')}, {expected.frames:,} frames to run through detectors "
+        f"Expected, roughly: {quantity(expected.cells, 'cell')}, {expected.frames:,} frames to run through detectors "
         f"({expected.detector_s / 60:,.1f} min); {minutes:,.1f} min in all with {quantity(workers, 'worker')}, "
         f"{expected.disk_bytes / 1e6:,.1f} MB of disk. A stopped run continues."
     )

@@ -25,7 +25,7 @@ from deepval.paper.stored_files import identity, rows_from_bytes, rows_to_bytes
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cell_builds import build_group, cell_folder, cell_sources, outdated
 from deepval.protocol.store import LIST, REFUSED, code_digest, is_stored, result_folder, store_result
-from deepval.protocol.track_data import Estimate, Step
+from deepval.protocol.track_data import RunEstimate, Step
 from deepval.tables.costs import costs_bytes
 from deepval.tables.scores import Scores
 
@@ -88,7 +88,7 @@ def run(
     engine: Engine | None = None,
     watch: Watch = unwatched,
     step: Step | None = None,
-    announce: Callable[[Estimate], None] | None = None,
+    announce: Callable[[RunEstimate], None] | None = None,
 ) -> Run:
     """Run every analysis on the named cells.
 

@@ -27,8 +27,8 @@ from deepval.systems.learned import LEARNED, learned_planners
 
 DETECTIONS = "detections"
 CELL_MS, CELL_BYTES, FRAME_BYTES = 8.0, 2_000, 1_500
-"""Processor time and disk per input of a cell, for building and all analyses, and disk per frame and mode: measured on
-the tracks synthetic and kitti-public (docs/official.md)."""
+"""Processor time and disk per input of a cell, for building and all analyses, and disk per frame and mode. The time is
+measured, the disk is a rough allowance (docs/official.md)."""
 Step = Callable[[str, int, int], None]
 
 
@@ -260,8 +260,8 @@ def _unfit(cell: TrackCell, data: Path) -> Iterator[str]:
         yield str(error).rstrip(".")
 
 
-class Estimate(NamedTuple):
-    """What a run is expected to take at most."""
+class RunEstimate(NamedTuple):
+    """Roughly what a run takes, if nothing of it is stored yet."""
 
     cells: int
     frames: int
@@ -270,10 +270,10 @@ class Estimate(NamedTuple):
     disk_bytes: int
 
 
-def estimate(local: Sequence[LocalCells], inputs: Sequence[int]) -> Estimate:
+def estimate(local: Sequence[LocalCells], inputs: Sequence[int]) -> RunEstimate:
     """Time and disk of the detectors' runs and of cells with these numbers of inputs."""
     runs = [run for item in local for run in item.runs.values()]
     frames = sum(sum(run.frames_to_run.values()) for run in runs)
     seconds = sum(run.seconds for run in runs)
     disk = CELL_BYTES * sum(inputs) + FRAME_BYTES * frames
-    return Estimate(len(inputs), frames, seconds, CELL_MS * sum(inputs) / 1000, disk)
+    return RunEstimate(len(inputs), frames, seconds, CELL_MS * sum(inputs) / 1000, disk)
