@@ -151,6 +151,7 @@ def test_rows_are_plain(found):
     json.dumps(asdict(found), allow_nan=False)
 
 
+@pytest.mark.filterwarnings("ignore:The last mode:deepval.errors.InputWarning")
 def test_the_gate_is_fitted_out_of_fold_on_every_target(built):
     two = {name: built[name] for name in list(built)[:2]}
     judged = {
