@@ -28,7 +28,7 @@ from deepval.files.canonical import MANIFEST, digest_of, json_text, plain, read_
 from deepval.files.writing import check_writable, lock, npz_arrays, npz_bytes, write_atomically
 from deepval.progress import Watch, unwatched
 from deepval.protocol.store import code_digest, contents, result_folder, store_result
-from deepval.protocol.track_data import Estimate, LocalCells, Step, estimate, local_cells
+from deepval.protocol.track_data import RunEstimate, LocalCells, Step, estimate, local_cells
 from deepval.protocol.tracks import KITTI, NAMES, TrackCell, cells_named
 from deepval.tables.costs import costs_bytes
 
@@ -265,7 +265,7 @@ def cell_sources(
     engine: Engine | None = None,
     watch: Watch = unwatched,
     step: Step | None = None,
-    announce: Callable[[Estimate], None] | None = None,
+    announce: Callable[[RunEstimate], None] | None = None,
 ) -> CellSources:
     """The cells that names refer to; an error where a name does not exist or a cell appears twice.
 
