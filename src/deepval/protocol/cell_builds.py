@@ -28,7 +28,7 @@ from deepval.files.canonical import MANIFEST, digest_of, json_text, plain, read_
 from deepval.files.writing import check_writable, lock, npz_arrays, npz_bytes, write_atomically
 from deepval.progress import Watch, unwatched
 from deepval.protocol.store import code_digest, contents, result_folder, store_result
-from deepval.protocol.track_data import RunEstimate, LocalCells, Step, estimate, local_cells
+from deepval.protocol.track_data import LocalCells, RunEstimate, Step, estimate, local_cells
 from deepval.protocol.tracks import KITTI, NAMES, TrackCell, cells_named
 from deepval.tables.costs import costs_bytes
 
