@@ -18,7 +18,7 @@ from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging import evaluation
 from deepval.metering.timing import Timing
 from deepval.perception.reported import cache as store
-from deepval.perception.running import perceive as running
+from deepval.perception.running import mode_costs
 from deepval.report import console
 from deepval.report.comparisons import overview
 from deepval.report.figures import write_figures
@@ -215,7 +215,7 @@ def test_perceive_says_where_its_timings_are_not_tight(monkeypatch, tmp_path):
         return lambda *_, **__: Timing(times, stages)
 
     for spread, said in ((8.0, True), (0.0, False)):
-        monkeypatch.setattr(running, "mode_timing", timed(spread))
+        monkeypatch.setattr(mode_costs, "measure", timed(spread))
         cache = tmp_path / f"cache{spread}"
         printed = call("perceive", tmp_path / "images", "-w", weights, "--size", 64, "-o", cache)
         assert ("note: Timing is noisy: " in printed) is said

@@ -20,7 +20,7 @@ from typing import Any
 
 from deepval.errors import InputError, InputWarning, quote, reason
 from deepval.files import reading
-from deepval.files.canonical import digest_of, file_digest
+from deepval.files.canonical import digest_of, file_digest, json_content
 
 Row = Mapping[str, Any]
 
@@ -145,7 +145,7 @@ class SceneStore:
             ) from error
         rows: dict[str, list[Row]] = {name: [] for name in LARGE}
         for name, text in zip(stored["table"], stored["row"], strict=True):
-            rows[name].append(json.loads(text))
+            rows[name].append(json_content(text.encode(), path, "a row of a stored table"))
         return rows
 
 

@@ -33,7 +33,7 @@ Step = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Pictures:
+class TrackPictures:
     """The pictures of a data set.
 
     Attributes:
@@ -47,7 +47,7 @@ class Pictures:
     text: str | None
 
 
-def pictures_of(cell: TrackCell, data: Path, watch: Watch = unwatched) -> Pictures:
+def pictures_of(cell: TrackCell, data: Path, watch: Watch = unwatched) -> TrackPictures:
     """The pictures of the cell's data set; an error where they are too few for a split."""
     facts = cell.definition["dataset"]
     source = open_dataset(facts["name"], data / cell.root)
@@ -64,7 +64,7 @@ def pictures_of(cell: TrackCell, data: Path, watch: Watch = unwatched) -> Pictur
         )
     whole_list = listed is not None and listed == set(units)
     text = facts["unit_list"] if whole_list else None if tuple(units) == every else ",".join(units)
-    return Pictures(source, units, text)
+    return TrackPictures(source, units, text)
 
 
 class DetectorRun(NamedTuple):
@@ -72,7 +72,7 @@ class DetectorRun(NamedTuple):
 
     weights: Path
     sizes: tuple[int, ...]
-    pictures: Pictures
+    pictures: TrackPictures
     root: Path
     cache: Path
 
@@ -127,13 +127,13 @@ class LocalCells:
 
     Attributes:
         cells: The cells.
-        pictures: Pictures by data set.
+        pictures: TrackPictures by data set.
         runs: Runs of detectors by data set and name of the weights.
         data: Folder of the data.
     """
 
     cells: tuple[TrackCell, ...]
-    pictures: Mapping[str, Pictures]
+    pictures: Mapping[str, TrackPictures]
     runs: Mapping[tuple[str, str], DetectorRun]
     data: Path
 
@@ -220,7 +220,7 @@ def local_cells(
     """The cells that the data suffice for, with their pictures and runs; and why the others cannot be built."""
     if data is None:
         return LocalCells((), {}, {}, Path()), {cell.id: tuple(cell.missing(None)) for cell in cells}
-    pictures: dict[str, Pictures] = {}
+    pictures: dict[str, TrackPictures] = {}
     problems: dict[str, str] = {}
     lacking: dict[str, tuple[str, ...]] = {}
     fitting: list[TrackCell] = []

@@ -64,7 +64,7 @@ SPEED_SIGNS = ("274", "R2-1", "r301")
 TURNS = {"Left": "left", "Straight": "straight", "Right": "right"}
 
 
-class Trajectory(NamedTuple):
+class ObstaclePath(NamedTuple):
     """An obstacle at its time steps: columns x, y, heading, and velocity along x and y."""
 
     id: str
@@ -128,7 +128,7 @@ def log_of(root: Element, unit: str) -> Log:
     )
 
 
-def _ego(root: Element, moving: list[Trajectory], *, step_s: float) -> Trajectory:
+def _ego(root: Element, moving: list[ObstaclePath], *, step_s: float) -> ObstaclePath:
     """The vehicle of the longest trajectory without gaps; of several the nearest to the first problem's start."""
     least = LEAST_S / step_s
     candidates = [
@@ -148,7 +148,7 @@ def _ego(root: Element, moving: list[Trajectory], *, step_s: float) -> Trajector
     )
 
 
-def _moving(obstacle: Element) -> Trajectory:
+def _moving(obstacle: Element) -> ObstaclePath:
     name, kind = _name_and_kind(obstacle)
     what = f"dynamicObstacle {name}"
     if obstacle.find("occupancySet") is not None:
@@ -163,10 +163,10 @@ def _moving(obstacle: Element) -> Trajectory:
     forward = np.column_stack([np.cos(heading_rad), np.sin(heading_rad)])
     left = forward[:, ::-1] * [-1, 1]
     centre_m = rows[:, :2] + forward * offset_m[0] + left * offset_m[1]
-    return Trajectory(name, kind, size_m, steps, np.column_stack([centre_m, heading_rad, forward * speed[:, None]]))
+    return ObstaclePath(name, kind, size_m, steps, np.column_stack([centre_m, heading_rad, forward * speed[:, None]]))
 
 
-def _track(one: Trajectory, samples: Float[np.ndarray, "step"]) -> LoggedTrack:
+def _track(one: ObstaclePath, samples: Float[np.ndarray, "step"]) -> LoggedTrack:
     """An obstacle at times in time steps, linear between two logged steps; absent beside a step that is not logged."""
     after = np.clip(np.searchsorted(one.steps, samples), 0, len(one.steps) - 1)
     exact = one.steps[after] == samples
@@ -189,7 +189,7 @@ def _standing(obstacle: Element, steps: int) -> LoggedTrack:
     return _logged(one, rows[:, :3], np.zeros((steps, 2)), np.ones(steps, dtype=bool))
 
 
-def _logged(one: Trajectory, pose: np.ndarray, velocity_mps: np.ndarray, valid: np.ndarray) -> LoggedTrack:
+def _logged(one: ObstaclePath, pose: np.ndarray, velocity_mps: np.ndarray, valid: np.ndarray) -> LoggedTrack:
     cls = CLASSES[one.kind]
     height_m = HEIGHT_M[cls]
     return LoggedTrack(
