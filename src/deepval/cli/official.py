@@ -173,7 +173,7 @@ def cells(
     work: WorkFolder = WORK,
     json: Json = False,
 ) -> None:
-    """List the cells of tracks, which of their data are missing, and the commands that build them.
+    """List the cells of tracks, missing data and build commands.
 
     Example: deepval cells kitti-public --data data
     """
