@@ -116,7 +116,7 @@ def test_with_costs_a_price_decides(tmp_path):
 
 def test_names_of_policies_are_those_of_contenders_and_files():
     assert tuple(POLICIES) == tuple(name.replace("-", " ") for name in CONTENDERS)
-    assert [*POLICIES, "price"] == list(FIELDS)
+    assert [*POLICIES, "price", "price per input"] == list(FIELDS)
 
 
 @pytest.mark.parametrize(

@@ -202,14 +202,16 @@ def test_a_price_in_a_result_by_hand():
     assert "m 25.0%, l 25.0%" in text
 
 
-def test_per_mode_scores_have_no_skipping_threshold():
+def test_a_price_for_one_call_by_hand():
     costs = {"modes": {"s": {"ms": 2}, "m": {"ms": 3}, "l": {"ms": 6}}, "allocators": {"each": {"ms": 0}}}
     losses = {"s": [5.0, 4.0, 4.0], "m": [1.0, 4.0, 4.0], "l": [1.0, 3.0, 3.0]}
     table = deepval.ValueTable.from_columns(unit=["a", "b", "b"], costs=costs, losses=losses)
     budgets = [deepval.Latency(0.5, accounting="skipping")]
     found = judge(table, {"each": [[1, 2], [0, 1], [0, 1]]}, budgets, draws=0).threshold("each")
-    assert (found.price, found.threshold) == (None, None)
-    assert "one call only" in found.reason
+    # On top of s, m costs 1 and l costs 4. Steps: s to m (1 per 1), m to l (1 per 3), twice s to l (1 per 4).
+    assert (found.price, found.threshold) == (1 / 4, None)
+    assert found.tie_acceptance == pytest.approx((3 * 0.5 * 6 - 1 - 3) / (2 * 4))
+    assert (found.spend, found.target_spend) == pytest.approx((0.5 * 6, 0.5 * 6))
 
 
 def test_thresholds_are_kept_in_json_and_absent_where_nobody_asked(tmp_path):
@@ -242,7 +244,7 @@ def test_a_threshold_that_is_not_there_lists_what_is():
     [
         (lambda: Price(-1.0, 0.5, (1.0,)), "at least 0"),
         (lambda: Price(0.0, 1.5, (1.0,)), r"\[0, 1\]"),
-        (lambda: Price(0.0, 0.5, ()), "positive cost"),
+        (lambda: Price(0.0, 0.5, ()), "finite cost"),
         (lambda: Price.calibrate(np.zeros((0, 2)), [1.0, 2.0], 0.1), "at least one validation input"),
         (lambda: Price.calibrate(np.zeros((3, 2)), [1.0], 0.1), "per mode above cheap"),
         (lambda: Price(0.0, 0.5, (1.0,)).bought(np.array([[np.nan]])), "NaN or"),

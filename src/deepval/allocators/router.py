@@ -156,14 +156,19 @@ class Router:
         if self.routing.reset:
             self._route = self.routing.start()
 
-    def decide(self, arrived: Any) -> str:
-        """The mode to run on the next input: a frame if there is an allocator, otherwise a score; sets `score`."""
+    def decide(self, arrived: Any, costs: Mapping[str, float] | None = None) -> str:
+        """The mode to run on the next input; sets `score`.
+
+        Args:
+            arrived: A frame if there is an allocator, otherwise a score, or scores of the modes above cheap.
+            costs: Cost of a call of each mode on this input, for a router that was calibrated on costs per input.
+        """
         if self.allocator is not None:
             arrived = self._score(self.allocator, arrived)
             if np.isnan(arrived if isinstance(arrived, float) else max(arrived)):
                 self.score = np.nan
                 return self.modes[0]
-        mode = self._route.decide(arrived)
+        mode = self._route.decide(arrived, costs)
         self.score = self._route.score
         return mode
 

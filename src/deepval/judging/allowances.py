@@ -188,10 +188,7 @@ class Allowance:
     def prices(self, table: ValueTable) -> Float[np.ndarray, "input mode"]:
         """Cost of each mode on top of the cheap pass for each input, 0 for cheap; a skipping router saves that pass."""
         assert self.convention is not None
-        costs = table.input_costs[self.convention]
-        above = costs - costs[:, :1] if self.accounting == "skipping" else costs.copy()
-        above[:, 0] = 0.0
-        return above
+        return above_cheap(table.input_costs[self.convention], self.accounting)
 
     @property
     def uniform_from(self) -> float:
@@ -245,6 +242,15 @@ class Allowance:
         if self.costs is None:
             return quota(inputs, self.budget.alpha)
         return capacity(inputs, self.share(cost))
+
+
+def above_cheap(
+    costs: Float[np.ndarray, "input mode"], accounting: Accounting | None
+) -> Float[np.ndarray, "input mode"]:
+    """Cost of each mode on top of the cheap pass, 0 for cheap; a skipping router saves that pass."""
+    above = costs - costs[:, :1] if accounting == "skipping" else costs.copy()
+    above[:, 0] = 0.0
+    return above
 
 
 def no_prize(allowed: Allowance, inputs: int, benefit: float) -> str:

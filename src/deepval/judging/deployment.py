@@ -11,7 +11,7 @@ is computed.
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +20,7 @@ import numpy as np
 from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError, InputWarning
 from deepval.judging import selections
-from deepval.judging.allowances import Allowance, Budget, allowance_on
+from deepval.judging.allowances import Allowance, Budget, above_cheap, allowance_on
 from deepval.judging.draws import make_draws, prediction_interval
 from deepval.judging.kernel import at_least
 from deepval.judging.policies import (
@@ -53,11 +53,12 @@ def thresholds(
     scores: Sequence[Allocator],
     allowances: Sequence[Allowance],
     *,
-    calibration: Sequence[Scores] | None = None,
+    calibration: tuple[ValueTable, Sequence[Scores]] | None = None,
 ) -> tuple[Threshold, ...]:
-    """The threshold of every allocator under every budget, calibrated on the `calibration` scores if there are some."""
-    pairs = zip(scores, scores if calibration is None else calibration, strict=True)
-    by_allocator = [_of_allocator(resamples, *pair, allowances, calibrated=calibration is not None) for pair in pairs]
+    """The threshold of every allocator under every budget, calibrated on the `calibration` inputs if there are some."""
+    table = None if calibration is None else calibration[0]
+    pairs = zip(scores, scores if calibration is None else calibration[1], strict=True)
+    by_allocator = [_of_allocator(resamples, *pair, allowances, calibrated_on=table) for pair in pairs]
     return tuple(_with_rates(resamples, [items[index] for index in range(len(allowances)) for items in by_allocator]))
 
 
@@ -66,24 +67,31 @@ class _Accepted(NamedTuple):
 
     Attributes:
         fields: Fields of `Threshold` that do not depend on the draws.
+        modes: The modes above cheap that inputs can get.
         by_mode: Expected number of accepted inputs of every unit, for each mode, and in total if there are several.
-        costs: Cost of each mode.
-        spend: Target cost per input, None under a selection budget.
+        target_spend: Target cost per input, None under a selection budget.
+        spent: Expected cost of every unit, None under a selection budget.
     """
 
     fields: dict[str, Any]
+    modes: Sequence[str] = ()
     by_mode: Sequence[Float[np.ndarray, "unit"]] = ()
-    costs: Mapping[str, float] = {}
-    spend: float | None = None
+    target_spend: float | None = None
+    spent: Float[np.ndarray, "unit"] | None = None
 
 
 def _of_allocator(
-    resamples: Resampling, own: Allocator, source: Allocator, allowances: Sequence[Allowance], *, calibrated: bool
+    resamples: Resampling,
+    own: Allocator,
+    source: Allocator,
+    allowances: Sequence[Allowance],
+    *,
+    calibrated_on: ValueTable | None,
 ) -> list[_Accepted]:
     """The thresholds of one allocator under every budget."""
     start = {
         "allocator": own.name,
-        "calibrated_on": "calibration" if calibrated else "judged",
+        "calibrated_on": "judged" if calibrated_on is None else "calibration",
         "calibration_inputs": len(source.values) if isinstance(source, Scores) else int(resamples.inputs[0]),
         "draws": len(resamples.draws),
     }
@@ -96,12 +104,13 @@ def _of_allocator(
             accepted_at[index] = _Accepted(fields | {"reason": reason.text()})
         elif isinstance(own, SiftedScores):
             accepted_at[index] = _threshold_on_disk(fields, resamples, own, allowed)
+        elif own.modes and isinstance(source, Scores):
+            table = in_memory(resamples).table if calibrated_on is None else calibrated_on
+            accepted_at[index] = _price(fields, in_memory(resamples), own, (table, source.values), allowed)
         elif allowed.per_input:
             accepted_at[index] = _threshold_of_purse(
                 fields | {"calibrated_on": "judged"}, in_memory(resamples), own, allowed
             )
-        elif own.modes and isinstance(source, Scores):
-            accepted_at[index] = _price(fields, in_memory(resamples), own, source.values, allowed)
         else:
             plain.append(index)
     if isinstance(own, Scores) and isinstance(source, Scores) and plain:
@@ -122,10 +131,6 @@ def _why_none(scores: Allocator, allowed: Allowance) -> Reason | None:
     if scores.name in allowed.unpriced:
         return allowed.unpriced[scores.name]
     cost = allowed.cost_of(scores.name)
-    if scores.modes and allowed.accounting == "skipping":
-        return Reason.NO_SKIPPING
-    if scores.modes and allowed.per_input:
-        return Reason.OWN_PRICES
     return None if allowed.feasible(cost) and allowed.share(cost) > 0 else Reason.NOTHING_LEFT
 
 
@@ -162,7 +167,8 @@ def _frozen_threshold(
             "target_rate": rate,
         }
     )
-    return _Accepted(fields, [accepted], {resamples.modes[-1]: cost}, None if allowed.costs is None else rate * cost)
+    spend, spent = (None, None) if allowed.costs is None else (rate * cost, cost * accepted)
+    return _Accepted(fields, resamples.modes[-1:], [accepted], spend, spent)
 
 
 def _cut_at(score: float) -> dict[str, Any]:
@@ -207,47 +213,76 @@ def _threshold_of_purse(fields: dict[str, Any], resamples: Resamples, own: Score
         }
     )
     spend = float(share @ prices) / len(score)
-    return _Accepted(fields, [_by_unit(resamples, share)], {table.modes[-1]: spend / float(share.mean())}, spend)
+    return _Accepted(fields, table.modes[-1:], [_by_unit(resamples, share)], spend, _by_unit(resamples, share * prices))
 
 
 def _price(
     fields: dict[str, Any],
     resamples: Resamples,
     own: Scores,
-    calibration: Float[np.ndarray, "calibration mode"],
+    calibration: tuple[ValueTable, Float[np.ndarray, "calibration mode"]],
     allowed: Allowance,
 ) -> _Accepted:
-    costs, convention, rate = allowed.costs, allowed.convention, allowed.share(allowed.cost_of(own.name))
-    mode_costs = {m: 1.0 if costs is None or convention is None else costs.of_mode(m, convention) for m in own.modes}
-    spend = rate * (1.0 if costs is None else allowed.full)
-    price = Price.calibrate(calibration, list(mode_costs.values()), spend)
-    least, most = price.bought(calibration)
-    acceptance = price.expected(own.values)
+    (table, scores), rate = calibration, allowed.share(allowed.cost_of(own.name))
+    price = calibrated_price(table, scores, allowed, allowed.cost_of(own.name))
+    costs = above_cheap_on(resamples.table, allowed)
+    bought = price.bought(scores, above_cheap_on(table, allowed))
+    acceptance = price.expected(own.values, costs)
     fields = fields | {
         "policy": "price",
         "price": price.price,
         "tie_acceptance": price.tie_acceptance,
-        "tied": int(np.count_nonzero(least != most)),
-        "target_rate": rate if costs is None else None,
+        "tied": int(np.count_nonzero(bought.least != bought.most)),
+        "target_rate": rate if allowed.costs is None else None,
     }
     by_mode = [_by_unit(resamples, accepted) for accepted in (*acceptance.T, acceptance.sum(axis=1))]
-    return _Accepted(fields, by_mode, mode_costs, None if costs is None else spend)
+    if allowed.costs is None:
+        return _Accepted(fields, own.modes, by_mode)
+    spend = allowed.budget.alpha * allowed.on(table).full - allowed.cost_of(own.name)
+    return _Accepted(fields, own.modes, by_mode, spend, _by_unit(resamples, (acceptance * costs).sum(axis=1)))
+
+
+def calibrated_price(
+    table: ValueTable, scores: Float[np.ndarray, "input mode"], allowed: Allowance, cost: float
+) -> Price:
+    """The price at which inputs spend what an allocator of this cost leaves of the budget."""
+    costs, full = above_cheap_on(table, allowed), allowed.on(table).full
+    spend = allowed.budget.alpha * full - cost
+    if allowed.costs is None:
+        spend = allowed.share(cost)
+    price = Price.calibrate(scores, costs if allowed.per_input else costs[0].tolist(), spend)
+    return replace(price, skipping=allowed.per_input and allowed.accounting == "skipping")
+
+
+def above_cheap_on(table: ValueTable, allowed: Allowance) -> Float[np.ndarray, "input above"]:
+    """Cost of each mode above cheap on every input, on top of the cheap pass; one slot under a selection budget."""
+    shape = len(table), len(table.modes) - 1
+    if allowed.per_input:
+        return allowed.prices(table)[:, 1:]
+    if allowed.costs is None or allowed.convention is None:
+        return np.ones(shape)
+    per_call = np.array([[allowed.costs.of_mode(mode, allowed.convention) for mode in table.modes]])
+    return np.broadcast_to(above_cheap(per_call, allowed.accounting)[:, 1:], shape)
 
 
 def with_replay(
     resamples: Resamples,
     threshold: Threshold,
     modes: Int[np.ndarray, "input"],
-    costs: Mapping[str, float],
+    costs: Float[np.ndarray, "input above"],
     **fields: Any,
 ) -> Threshold:
-    """The threshold with the rates of a policy that chose `modes` for the judged inputs (0: cheap) and other fields."""
+    """The threshold with the rates of a policy that chose `modes` for the judged inputs (0: cheap) and other fields.
+
+    `costs` are those of the modes above cheap on every judged input.
+    """
     number = len(resamples.modes) - 1
     by_mode = [_by_unit(resamples, (modes == mode).astype(float)) for mode in range(1, number + 1)]
     taken = zip(resamples.modes[1:], _rates(resamples, by_mode), strict=True)
     rates = tuple(ModeRate(mode, rate) for mode, rate in taken)
     (rate,) = _rates(resamples, [_by_unit(resamples, (modes > 0).astype(float))])
-    spend = None if threshold.spend is None else sum(costs[item.mode] * item.rate for item in rates if item.rate)
+    paid = np.hstack([np.zeros((len(modes), 1)), costs])[np.arange(len(modes)), modes]
+    spend = None if threshold.spend is None else float(paid.mean())
     return replace(
         threshold,
         rate=rate,
@@ -261,17 +296,16 @@ def _with_rates(resamples: Resampling, accepted: Sequence[_Accepted]) -> Iterato
     """The thresholds with the rate of each mode and the total rate, over the judged inputs and over the draws."""
     rates = iter(_rates(resamples, [numbers for item in accepted for numbers in item.by_mode]))
     alone = [] if resamples.resampled else [Reason.SINGLE_UNIT if len(resamples.unit_ids) == 1 else Reason.NO_DRAWS]
-    for fields, by_mode, costs, spend in accepted:
+    for fields, modes, by_mode, target_spend, spent in accepted:
         if not by_mode:
             yield Threshold(**fields)
             continue
         own = [next(rates) for _ in by_mode]
-        of_modes = list(zip(costs, own, strict=False))
         expected = {
             "rate": own[-1],
-            "rates": tuple(ModeRate(mode, rate) for mode, rate in of_modes),
-            "target_spend": spend,
-            "spend": None if spend is None else sum(costs[mode] * rate for mode, rate in of_modes),
+            "rates": tuple(ModeRate(mode, rate) for mode, rate in zip(modes, own, strict=False)),
+            "target_spend": target_spend,
+            "spend": None if spent is None else float(spent.sum() / resamples.inputs[0]),
             "reason": joined([fields.get("reason"), *alone]),
         }
         yield Threshold(**fields | expected)
@@ -349,39 +383,36 @@ def deployment(
     calibration_scores = on_part(calibration_table, scores, table, missing, role=CALIBRATE)
     own = on_part(judged, scores, table, missing, role=JUDGE) if apart else calibration_scores
     allowed = allowance_on(budget, calibration_table)
-    if allowed.per_input:
-        raise InputError(
-            "A router does not see what the next input will cost, and the table has costs per input: give costs of the "
-            "modes (--costs), or a selection budget."
-        )
     resamples = Resamples.of(judged, make_draws(len(judged.unit_ids), draws, seed), leave_out_up_to=0)
-    (cut,) = thresholds(resamples, [own], [allowed], calibration=[calibration_scores] if apart else None)
+    calibrated_on = (calibration_table, [calibration_scores]) if apart else None
+    (cut,) = thresholds(resamples, [own], [allowed], calibration=calibrated_on)
     if cut.rate is None:
         raise InputError(f"{scores.name} has no threshold under {allowed.key.label}: {cut.reason}.")
-    target, costs = allowed.share(allowed.cost_of(scores.name)), _costs(allowed, scores, full=table.modes[-1])
-    priced = bool(scores.modes and costs)
+    target = allowed.share(allowed.cost_of(scores.name))
     about: dict[str, Any] = {
         "allocator": scores.name,
         "budget": allowed.key.label,
         "calibration_units": [str(unit) for unit in calibration_table.unit_ids],
         "scores": calibration_scores.digest,
     }
-    asked: dict[str, Any] = {"modes": table.modes, "costs": costs if priced else None, "reset": reset, "about": about}
     routings = [
-        Routing.calibrate(calibration_scores.values, target, policy=item, **asked)
-        for item in _policies(policy, calibration_scores, calibration_table, target, priced=priced, reset=reset)
+        Routing.calibrate(
+            calibration_scores.values, target, policy=item, modes=table.modes, reset=reset, about=about | {"rate": None}
+        )
+        for item in _policies(policy, calibration_scores, calibration_table, allowed, reset=reset)
     ]
-    replays = [_replay(routing, calibration_scores.values, calibration_table) for routing in routings]
+    costs = [above_cheap_on(part, allowed) for part in (calibration_table, judged)]
+    replays = [_replay(routing, calibration_scores.values, calibration_table, costs[0]) for routing in routings]
     at = best_trial([Trial(n, item.rate, item.gain) for n, item in enumerate(replays)], target, NEAR)
     routing, replay = routings[at], replays[at]
-    if not isinstance(routing.policy, Price) and rate_missed(replay.rate, target, NEAR):
+    rate_decides = not isinstance(routing.policy, Price) and not allowed.per_input
+    if rate_decides and rate_missed(replay.rate, target, NEAR):
         _note_rate(scores.name, replay, target, alone=len(replays) == 1)
-    modes = routing.replay(own.values, judged.unit, _order(judged))
     threshold = with_replay(
         resamples,
         cut,
-        modes,
-        costs or {},
+        routing.replay(own.values, judged.unit, _order(judged), costs[1] if allowed.per_input else None),
+        costs[1],
         policy=replay.policy,
         parameter=replay.parameter,
         calibration_rate=replay.rate,
@@ -394,14 +425,21 @@ def deployment(
 
 
 def _policies(
-    name: str, scores: Scores, table: ValueTable, rate: float, *, priced: bool, reset: bool
-) -> list[str | Policy]:
+    name: str, scores: Scores, table: ValueTable, allowed: Allowance, *, reset: bool
+) -> list[str | Policy | Price]:
     """The policies to replay: the one of this name, or all that can run; policies with a parameter are tuned."""
-    plain = name.replace("-", " ")
-    if plain == BEST and (priced or table.order is None):
-        plain = "frozen threshold"  # the only policy that needs no time order; with costs it stands for a price
-    if priced and plain not in TUNED:
-        return [plain]
+    plain, cost = name.replace("-", " "), allowed.cost_of(scores.name)
+    if scores.modes and allowed.costs is not None and plain in (BEST, "price", "frozen threshold", "causal cap"):
+        return [calibrated_price(table, scores.values, allowed, cost)]
+    if allowed.per_input and plain in (BEST, "frozen threshold"):
+        share = selections.weights(table, scores, allowed, cost)  # other policies keep a rate of inputs, not a spend
+        cut = float(scores.values[share > 0].min())
+        return [FrozenThreshold(cut, float(share[scores.values == cut][0]))]
+    if allowed.costs is not None and (scores.modes or allowed.per_input):
+        raise InputError(f"Only a price or a frozen threshold can keep a spend; found policy {name!r}: leave it out.")
+    if plain == BEST and table.order is None:
+        plain = "frozen threshold"  # the only policy that needs no time order
+    rate = allowed.share(cost)
     if plain != BEST:
         return [_tune(plain, scores, table, rate, reset=reset)]
     names = [candidate for candidate in POLICIES if not scores.modes or candidate not in TUNED]
@@ -421,8 +459,13 @@ def _tune(name: str, scores: Scores, table: ValueTable, rate: float, *, reset: b
     return tunes[name](scores.values, unit, order=times(table), value=table.decision_values, alpha=rate).policy
 
 
-def _replay(routing: Routing, scores: Float[np.ndarray, "input *mode"], table: ValueTable) -> PolicyReplay:
-    modes = routing.replay(scores, table.unit, _order(table))
+def _replay(
+    routing: Routing,
+    scores: Float[np.ndarray, "input *mode"],
+    table: ValueTable,
+    costs: Float[np.ndarray, "input above"],
+) -> PolicyReplay:
+    modes = routing.replay(scores, table.unit, _order(table), costs)
     gain = math.fsum(table.mode_values[np.arange(len(modes)), modes])
     parameter = None
     if isinstance(routing.policy, AdaptiveThreshold):
@@ -441,12 +484,3 @@ def _note_rate(name: str, replay: PolicyReplay, target: float, *, alone: bool) -
     which = f"under {replay.policy} it" if alone else f"no policy comes within 2 points; the nearest, {replay.policy},"
     note = f"{name}: {target:.1%} of the calibration inputs should be escalated; {which} escalates {replay.rate:.1%}."
     warnings.warn(InputWarning(note), stacklevel=3)
-
-
-def _costs(allowed: Allowance, scores: Scores, *, full: str) -> dict[str, float] | None:
-    """Cost of an escalation to each mode; None under a selection budget."""
-    if allowed.costs is None or allowed.convention is None:
-        return None
-    if not scores.modes:
-        return {full: allowed.full - (allowed.cheap if allowed.accounting == "skipping" else 0.0)}
-    return {mode: allowed.costs.of_mode(mode, allowed.convention) for mode in scores.modes}

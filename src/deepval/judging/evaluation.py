@@ -125,12 +125,13 @@ def evaluate(
     sliced = [row for column in columns for row in _slices(resamples, judged_scores, allowances, column)]
     caps: dict[tuple[str, int], Cap] = {}
     streamed: list[Streamed] = []
-    calibration_scores = None
+    calibration_set = None
     if calibrated_on is not None:
-        calibration_scores = [on_part(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned]
-        streamed, caps = streams(
-            resamples, judged_scores, allowances, calibrated_on=(calibrated_on, calibration_scores)
+        calibration_set = (
+            calibrated_on,
+            [on_part(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned],
         )
+        streamed, caps = streams(resamples, judged_scores, allowances, calibrated_on=calibration_set)
     if every:
         judged = with_simultaneous(judged, resamples)
     notes = [
@@ -166,7 +167,7 @@ def evaluate(
         slices=tuple(sliced),
         gaps=gaps(resamples, judged_scores, allowances, judged=judged, caps=caps),
         streams=tuple(item.row for item in streamed),
-        thresholds=deployment.thresholds(resamples, judged_scores, allowances, calibration=calibration_scores)
+        thresholds=deployment.thresholds(resamples, judged_scores, allowances, calibration=calibration_set)
         if with_thresholds
         else (),
         units=audits.units(resamples, judged_scores, allowances),

@@ -1,6 +1,9 @@
 """A plan of modes, the values and the integer costs -> proof of its feasibility and its distance from the optimum.
 
 No plan is worth more than UB(λ) = λ·B + Σ_i max_m(v_im − λ·c_m) for any λ ≥ 0. One pass over the values verifies this.
+
+Costs are on top of the cheap mode. If one call replaces another, a mode can cost as little as the cheap one, or less;
+`from_cheapest` states such a problem relative to the cheapest mode of every input, so that all costs are 0 or more.
 """
 
 import math
@@ -35,8 +38,7 @@ class Steps(NamedTuple):
 
 def steps(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "input mode"]) -> Steps:
     """The steps of every input's hull; if several steps have the same slope, the longest is taken."""
-    # An input starts at its best free mode.
-    at = np.where(costs == 0, values, -np.inf).argmax(axis=1)
+    at = cheapest(values, costs)
     start, rows, rounds = at.copy(), np.arange(len(values)), []
     last = np.full(len(values), np.inf)
     while len(rows):
@@ -55,6 +57,46 @@ def steps(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "input
     parts = [np.concatenate(column) for column in zip(*rounds, strict=True)] if rounds else []
     none = np.zeros(0, np.int64)
     return Steps(start, *parts) if parts else Steps(start, none, none, none, none, np.zeros(0))
+
+
+def cheapest(
+    values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "*input mode"]
+) -> Int[np.ndarray, "input"]:
+    """The cheapest mode of every input; among equally cheap ones, the first of greatest value."""
+    least = costs == costs.min(axis=-1, keepdims=True)
+    return np.where(least, np.maximum(values, np.finfo(np.float64).min), -np.inf).argmax(axis=1)
+
+
+class Problem(NamedTuple):
+    """A problem relative to the cheapest mode of every input, which is its column 0, of value and cost 0.
+
+    Attributes:
+        modes: The mode of every column.
+        values: Values of the columns.
+        costs: Costs of the columns, at least 0: one per column, or one per input and column.
+        saved: Saving of every input by its column 0, at least 0; 0 where the cheap mode is the cheapest.
+    """
+
+    modes: Int[np.ndarray, "input column"]
+    values: Float[np.ndarray, "input column"]
+    costs: Num[np.ndarray, "*input column"]
+    saved: Num[np.ndarray, "input"]
+
+
+def from_cheapest(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "*input mode"]) -> Problem:
+    """The problem relative to every input's cheapest mode; of modes that cost as little, only the best one counts."""
+    rows, start = np.arange(len(values)), cheapest(values, costs)
+    if costs.ndim == 1:
+        dearer = np.flatnonzero(costs > costs.min())
+        modes = np.column_stack([start, np.broadcast_to(dearer, (len(values), len(dearer)))])
+        relative = np.concatenate([costs[:1] * 0, costs[dearer] - costs.min()])
+    else:
+        modes = np.broadcast_to(np.arange(values.shape[1]), values.shape).copy()
+        modes[rows, start] = 0
+        modes[:, 0] = start
+        relative = np.take_along_axis(costs - costs[rows, start][:, None], modes, axis=1)
+    gained = np.take_along_axis(values, modes, axis=1) - values[rows, start][:, None]
+    return Problem(modes, gained, relative, -np.broadcast_to(costs, values.shape)[rows, start])
 
 
 Costs = Int[np.ndarray, "mode"] | Int[np.ndarray, "input mode"]

@@ -54,11 +54,13 @@ class Routing:
     def __post_init__(self) -> None:
         if len(self.modes) < 2 or not all(self.modes) or len(set(self.modes)) < len(self.modes):
             raise InputError(f"A router needs different names of two modes or more, cheap first; got {self.modes!r}.")
-        policy = self.policy
-        if isinstance(policy, Price) and (not self.per_mode or len(policy.costs) != len(self.modes) - 1):
+        if not isinstance(self.policy, Price):
+            return
+        costs, number = self.policy.costs, len(self.modes) - 1
+        if not self.per_mode or (costs is not None and len(costs) != number):
             raise InputError(
-                f"A price needs a score and a cost for each mode above cheap, {len(self.modes) - 1} of "
-                f"{', '.join(self.modes)}; got {len(policy.costs)} costs."
+                f"A price needs a score and a cost for each mode above cheap, {number} of {', '.join(self.modes)}; got "
+                f"{'one score' if costs is None else f'{len(costs)} costs'}."
             )
 
     @classmethod
@@ -97,8 +99,9 @@ class Routing:
                 policy = _named_policy(policy, values, alpha, parameter)
         facts: dict[str, Any] = {"alpha": float(alpha), "calibration_inputs": len(values)}
         routing = cls(policy, names, per_mode=values.ndim == 2, reset=reset, about=facts | dict(about or {}))
-        if "rate" in routing.about or not isinstance(policy, FrozenThreshold | Price):
-            return routing  # the rate of other policies depends on units and times, which scores lack
+        own_costs = isinstance(policy, Price) and policy.costs is None
+        if "rate" in routing.about or own_costs or not isinstance(policy, FrozenThreshold | Price):
+            return routing  # the rate of other policies depends on units, times or costs, which scores lack
         rows = np.arange(len(values))
         rate = float(np.mean(routing.replay(values, np.zeros_like(rows), rows) > 0))
         return replace(routing, about=facts | {"rate": rate} | dict(about or {}))
@@ -108,11 +111,19 @@ class Routing:
         scores: Float[np.ndarray, "input *mode"],
         unit: Int[np.ndarray, "input"],
         order: Num[np.ndarray, "input"],
+        costs: Float[np.ndarray, "input mode"] | None = None,
     ) -> Int[np.ndarray, "input"]:
-        """The index of the mode that a router chooses for each input, when inputs arrive in time order."""
+        """The index of the mode that a router chooses for each input, when inputs arrive in time order.
+
+        Args:
+            scores: The scores of the inputs.
+            unit: Their units.
+            order: Their times.
+            costs: What the modes above cheap cost on each input, for a price without costs of its own.
+        """
         unit = unit if self.reset else np.zeros_like(unit)
         if isinstance(self.policy, Price):
-            return self.policy.decide(scores, unit, order)
+            return self.policy.decide(scores, unit, order, costs)
         if scores.ndim == 1:
             return np.where(self.policy.decide(scores, unit, order) > 0, len(self.modes) - 1, 0)
         largest = scores.max(axis=1)
@@ -137,18 +148,37 @@ class Route:
     stream: UnitStream | PriceStream
     score: float = math.nan
 
-    def decide(self, score: Any) -> str:
-        """The mode of the next input, from its score or from its scores per mode."""
+    def decide(self, score: Any, costs: Mapping[str, float] | None = None) -> str:
+        """The mode of the next input, from its score or from its scores per mode, and its costs if it has its own."""
         routing = self.routing
+        if costs is not None and (not isinstance(routing.policy, Price) or routing.policy.costs is not None):
+            raise InputError("This router has no use for the costs of an input: leave them out.")
         if not routing.per_mode and not isinstance(self.stream, PriceStream):
             self.score = _single_score(score)
             return routing.modes[-1 if self.stream.decide(self.score) else 0]
         estimates = _mode_scores(score, len(routing.modes) - 1)
         self.score = max(estimates)
         if isinstance(self.stream, PriceStream):
-            return routing.modes[self.stream.decide(estimates)]
+            own = _own_costs(costs, routing.modes, self.stream.price) if self.stream.price.costs is None else None
+            return routing.modes[self.stream.decide(estimates, own)]
         asked = self.stream.decide(self.score if self.score > 0 else -math.inf)
         return routing.modes[1 + estimates.index(self.score) if asked else 0]
+
+
+def _own_costs(costs: Mapping[str, float] | None, modes: Sequence[str], price: Price) -> list[float]:
+    """Cost of each mode above cheap on an input, on top of the cheap one."""
+    try:
+        saved = float(costs[modes[0]]) if price.skipping and costs is not None else 0.0
+        own = [float(costs[mode]) - saved for mode in modes[1:]] if costs is not None else []
+    except (KeyError, TypeError, ValueError, OverflowError):
+        own = []
+    if not own or not all(map(math.isfinite, own)):
+        needed = modes if price.skipping else modes[1:]
+        raise InputError(
+            f"This router needs the cost of {', '.join(needed)} on every input, decide(scores, costs={{...}}); got "
+            f"{quote(costs)}."
+        )
+    return own
 
 
 def _price(
@@ -263,6 +293,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "adaptive threshold": ("alpha", "eta", "validation_scores"),
     "token bucket": ("alpha", "cap", "theta", "tie_acceptance"),
     "price": ("price", "tie_acceptance", "costs"),
+    "price per input": ("price", "tie_acceptance", "skipping"),
 }
 """Fields of each policy in a file."""
 
@@ -316,8 +347,10 @@ def _routing(content: Any) -> Routing:
 def _plain(policy: Policy | Price) -> dict[str, Any]:
     """A policy as written to a file."""
     match policy:
+        case Price(costs=None):
+            name, values = "price per input", [policy.price, policy.tie_acceptance, policy.skipping]
         case Price():
-            name, values = "price", [policy.price, policy.tie_acceptance, list(policy.costs)]
+            name, values = "price", [policy.price, policy.tie_acceptance, list(policy.costs or ())]
         case FrozenThreshold():
             name, values = "frozen threshold", [policy.theta, policy.tie_acceptance]
         case CausalCap():
@@ -340,10 +373,8 @@ def _policy(content: Any) -> Policy | Price:
             f"a policy's name must be one of {', '.join(FIELDS)}; found {name!r}{suggestion(name, FIELDS)}"
         )
     _exactly(content, ("name", *FIELDS[name]), f"a {name}")
-    listed = ("validation_scores", "costs")
-    values = {
-        part: _numbers(content, part) if part in listed else _number(content[part], part) for part in FIELDS[name]
-    }
+    read = {"validation_scores": _numbers, "costs": _numbers, "skipping": _flag}
+    values = {part: read.get(part, _number)(content[part], part) for part in FIELDS[name]}
     makers: dict[str, Callable[..., Policy | Price]] = {
         "frozen threshold": FrozenThreshold,
         "causal cap": lambda alpha, **frozen: CausalCap(FrozenThreshold(**frozen), alpha),
@@ -352,6 +383,7 @@ def _policy(content: Any) -> Policy | Price:
             eta, np.array(validation_scores), alpha
         ),
         "price": lambda price, tie_acceptance, costs: Price(price, tie_acceptance, tuple(costs)),
+        "price per input": lambda price, tie_acceptance, skipping: Price(price, tie_acceptance, None, skipping),
     }
     return makers[name](**values)
 
@@ -370,10 +402,16 @@ def _number(value: Any, part: str) -> float:
     return float(value)
 
 
-def _numbers(content: Mapping[str, Any], part: str) -> list[float]:
-    if not isinstance(content[part], list):
-        raise InputError(f"{part} must be a list of numbers; found {content[part]!r}.")
-    return [_number(value, part) for value in content[part]]
+def _numbers(values: Any, part: str) -> list[float]:
+    if not isinstance(values, list):
+        raise InputError(f"{part} must be a list of numbers; found {values!r}.")
+    return [_number(value, part) for value in values]
+
+
+def _flag(value: Any, part: str) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f"{part} must be true or false; found {value!r}.")
+    return value
 
 
 def _exactly(content: Mapping[str, Any], parts: tuple[str, ...], what: str, optional: tuple[str, ...] = ()) -> None:

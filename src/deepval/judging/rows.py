@@ -201,10 +201,6 @@ class _Bench:
             fields = {"verdict_words": Reason.NO_COST.text()}
             return _Draft(scores.name, None, by, fields, [self.allowed.unpriced[scores.name]])
         cost = self.allowed.cost_of(scores.name)
-        if scores.modes and self.allowed.accounting == "skipping":
-            by = replace(by, prize=np.full(len(self.resamples.counts), np.nan))
-            fields = {"oracle": None, "chance": None, "verdict": "infeasible"}
-            return _Draft(scores.name, None, by, fields, [Reason.NO_SKIPPING])
         if sample is None:
             limit = self.allowed.budget.alpha * self.allowed.full
             reason = Reason.TOO_DEAR.text(cost=cost, convention=self.allowed.convention, limit=limit)

@@ -16,13 +16,14 @@ certificate.
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.judging import fills, knapsack, mode_plans, oracle, ties
-from deepval.judging.allowances import Allowance
+from deepval.judging.allowances import Allowance, above_cheap
 from deepval.judging.resamples import Allocator, Resamples, Resampling, Sample, in_memory, order_of
 from deepval.results import Optimum, Spending, known
 from deepval.tables import keys
@@ -172,12 +173,14 @@ _PARTS: Mapping[Convention, int] = {"ms": 1000, "mj": 1000, "mj_gpu": 1000, "mj_
 
 
 def mode_costs(allowed: Allowance, modes: Sequence[str]) -> Int[np.ndarray, "mode"]:
-    """Cost of each mode on top of the cheap pass, as integers; 0 for cheap."""
+    """Cost of each mode on top of the cheap pass, as integers; 0 for cheap, 0 or less if a call costs no more."""
     if allowed.costs is None or allowed.convention is None:
         return np.array([0] + [1] * (len(modes) - 1))
-    above = [round(_PARTS[allowed.convention] * allowed.costs.of_mode(mode, allowed.convention)) for mode in modes[1:]]
+    per_call = [allowed.costs.of_mode(mode, allowed.convention) for mode in modes]
+    saved = per_call[0] if allowed.accounting == "skipping" else 0.0
+    above = [round(_PARTS[allowed.convention] * (cost - saved)) for cost in per_call[1:]]
     free = [mode for mode, cost in zip(modes[1:], above, strict=True) if not cost]
-    if free:
+    if free and allowed.accounting == "cascade":
         raise InputError(
             f"{allowed.costs.source}: a mode above cheap must cost something; {free[0]!r} has {allowed.convention} = "
             f"{allowed.costs.of_mode(free[0], allowed.convention):g}, less than can be counted."
@@ -200,22 +203,20 @@ def allowed_spend(allowed: Allowance, inputs: int, cost: float = 0.0) -> int:
     return max(0, math.floor(parts + slack))
 
 
-def oracles(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
-    """The best plan over more than two modes of every resample under each budget; None for a skipping router."""
+def oracles(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample]:
+    """The best plan over more than two modes of every resample under each budget."""
     return [_oracle(resamples, allowed) for allowed in allowances]
 
 
-def _oracle(resamples: Resamples, allowed: Allowance) -> Sample | None:
-    if allowed.accounting == "skipping":
-        return None
+def _oracle(resamples: Resamples, allowed: Allowance) -> Sample:
     values = resamples.table.mode_values
     if allowed.costs is None:  # every escalation costs one slot, so each input has one best mode
         return resamples.best(allowed.slots(resamples.inputs)[:, None], values.max(axis=1))[0]
     return _plan(resamples, values, allowed, cost=0.0)
 
 
-def chances(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample | None]:
-    """The best information-free mixture of more than two modes in every resample; None for a skipping router.
+def chances(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample]:
+    """The best information-free mixture of more than two modes in every resample.
 
     Maximises N*sum_m p_m*mean(V^m) over p >= 0 with sum p <= 1 and N*sum_m p_m*C_m within what a free allocator may
     spend. It is an expectation, so a budget that pays for no whole escalation still buys a part of one.
@@ -225,7 +226,7 @@ def chances(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sampl
     units = len(table.unit_ids)
     totals = resamples.counts @ np.column_stack([np.bincount(table.unit, part, minlength=units) for part in parts])
     gains, benefits = np.hsplit(totals, 2)
-    return [None if a.accounting == "skipping" else _mixture(resamples, a, gains, benefits) for a in allowances]
+    return [_mixture(resamples, allowed, gains, benefits) for allowed in allowances]
 
 
 def _mixture(
@@ -246,7 +247,8 @@ def _mixture(
         better = dearer & (costs[low] <= mean_spend) & (mixed > gain * (1 + 1e-12))
         gain = np.where(better, mixed, gain)
         benefit = np.where(better, (1 - dear) * benefits[:, low] + dear * benefits[:, high], benefit)
-        escalated = np.where(better, resamples.inputs * np.where(low > 0, 1.0, dear), escalated)
+        share = (1 - dear) * (low > 0) + dear * (high > 0)
+        escalated = np.where(better, resamples.inputs * share, escalated)
     return Sample(gain, benefit, escalated)
 
 
@@ -259,8 +261,7 @@ def _mean_costs(
         spend = [allowed_spend(allowed, int(inputs)) for inputs in resamples.inputs]
         one = mode_costs(allowed, table.modes).astype(float)
         return np.broadcast_to(one[:, None], (len(one), number)), np.array(spend, dtype=float)
-    prices, units = allowed.prices(table), len(table.unit_ids)
-    totals = resamples.counts @ np.column_stack([np.bincount(table.unit, p, minlength=units) for p in prices.T])
+    totals = np.column_stack([_by_resample(resamples, price) for price in allowed.prices(table).T])
     return (totals / np.maximum(resamples.inputs, 1.0)[:, None]).T, purses(resamples, allowed)
 
 
@@ -277,73 +278,89 @@ def plan_samples(resamples: Resamples, scores: Scores, allowances: Sequence[Allo
             f"{scores.name}: scores per mode are added up, so none can be above {LARGEST_LOSS:g} in size; found "
             f"{finite[np.abs(finite).argmax()]:g}."
         )
-    scored = np.column_stack([np.zeros(len(scores.values)), np.maximum(scores.values, 0.0)])
     samples: list[Sample | None] = []
     for allowed in allowances:
         cost = allowed.cost_of(scores.name)
-        possible = allowed.feasible(cost) and allowed.accounting != "skipping"
-        samples.append(_plan(resamples, scored, allowed, cost=cost) if possible else None)
+        possible = allowed.feasible(cost)
+        samples.append(
+            _plan(resamples, _scored(resamples.table, scores, allowed), allowed, cost=cost) if possible else None
+        )
     return samples
 
 
+def _scored(table: ValueTable, scores: Scores, allowed: Allowance) -> Float[np.ndarray, "input mode"]:
+    """Scores of all modes, 0 for cheap. Only a mode that saves money can be worth its negative score."""
+    costs = allowed.prices(table) if allowed.per_input else mode_costs(allowed, table.modes)
+    saving = np.broadcast_to(costs[..., 1:] < 0, scores.values.shape)
+    if np.isneginf(scores.values[saving]).any():
+        raise InputError(
+            f"{scores.name}: the score of a mode that costs less than {table.modes[0]!r} must be finite; found -inf."
+        )
+    return np.column_stack([np.zeros(len(table)), np.where(saving, scores.values, np.maximum(scores.values, 0.0))])
+
+
 def _plan(resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float) -> Sample:
-    """Solve every resample; inputs without a score above 0 stay cheap and are left out of the problem."""
+    """Solve every resample from the cheapest modes on; inputs without a dearer mode of value are left out."""
     if allowed.per_input:
         return _relaxed_plan(resamples, scored, allowed, cost=cost)
-    table = resamples.table
-    costs = mode_costs(allowed, table.modes)
-    rows = np.flatnonzero((scored > 0).any(axis=1))
+    table, counts = resamples.table, resamples.counts
+    problem = mode_plans.from_cheapest(scored, mode_costs(allowed, table.modes))
+    start, quantities = _from_start(resamples, problem.modes)
+    rows = np.flatnonzero((problem.values > 0).any(axis=1))
     rows = rows[np.argsort(keys.as_text(table.input[rows]), kind="stable")]
     if not len(rows):
-        return Sample(*np.zeros((3, len(resamples.counts))))
-    values, spend = table.mode_values[rows], [allowed_spend(allowed, int(inputs), cost) for inputs in resamples.inputs]
-    quantities = np.stack([values, np.maximum(values, 0.0), np.broadcast_to(costs > 0, values.shape)], axis=2)
-    unit, scored = table.unit[rows], scored[rows]
+        return Sample(*start.T)
+    saved = int(problem.saved[0])
+    spend = [allowed_spend(allowed, int(inputs), cost) + saved * int(inputs) for inputs in resamples.inputs]
+    unit, scored, quantities = table.unit[rows], problem.values[rows], quantities[rows]
     sums, solved = fills.plan_sums(
-        scored, costs, unit, quantities=quantities, counts=resamples.counts, budgets=np.array(spend)
+        scored, problem.costs, unit, quantities=quantities, counts=counts, budgets=np.array(spend)
     )
     for index in resamples.watch(np.flatnonzero(~solved).tolist(), "planning draws"):
-        drawn = np.repeat(np.arange(len(rows)), resamples.counts[index, unit].astype(np.int64))
-        modes = knapsack.solve(scored[drawn], costs, spend[index]).modes
-        sums[index] = quantities[drawn, modes].sum(axis=0)
-    return Sample(*sums.T)
+        drawn = np.repeat(np.arange(len(rows)), counts[index, unit].astype(np.int64))
+        columns = knapsack.solve(scored[drawn], problem.costs, spend[index]).modes
+        sums[index] = quantities[drawn, columns].sum(axis=0)
+    return Sample(*(start + sums).T)
+
+
+def _from_start(
+    resamples: Resamples, modes: Int[np.ndarray, "input column"]
+) -> tuple[Float[np.ndarray, "resample quantity"], Float[np.ndarray, "input column quantity"]]:
+    """Gain, benefit and number of escalations of the first column in every resample, and what others add to it."""
+    table = resamples.table
+    values = np.take_along_axis(table.mode_values, modes, axis=1)
+    every = np.stack([values, np.maximum(values, 0.0), modes > 0], axis=2)
+    start = np.column_stack([_by_resample(resamples, quantity) for quantity in every[:, 0].T])
+    return start, every - every[:, :1]
 
 
 def _relaxed_plan(
     resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed: Allowance, *, cost: float
 ) -> Sample:
     """The relaxed plan of every resample, with costs per input: steps of all hulls by falling slope."""
-    table, counts = resamples.table, resamples.counts
-    hull = mode_plans.steps(scored, allowed.prices(table))
-    values, rows = table.mode_values, np.arange(len(table))
-    every = [
-        values,
-        np.maximum(values, 0.0),
-        np.broadcast_to(np.arange(values.shape[1]) > 0, values.shape).astype(float),
-    ]
-    begun = [np.bincount(table.unit, quantity[rows, hull.start], minlength=counts.shape[1]) for quantity in every]
-    sums = counts @ np.column_stack(begun)
-    sums += oracle.purse_sums(
+    table, prices = resamples.table, allowed.prices(resamples.table)
+    problem = mode_plans.from_cheapest(scored, prices)
+    start, quantities = _from_start(resamples, problem.modes)
+    hull = mode_plans.steps(problem.values, problem.costs)
+    added = quantities[hull.input, hull.target] - quantities[hull.input, hull.source]
+    purse = purses(resamples, allowed, cost) + _by_resample(resamples, problem.saved)
+    bought = oracle.purse_sums(
         hull.slope,
-        [quantity[hull.input, hull.target] - quantity[hull.input, hull.source] for quantity in every],
+        list(added.T),
         table.unit[hull.input],
         price=hull.cost,
-        counts=counts,
-        purse=purses(resamples, allowed, cost)[:, None],
-    )[:, 0]
-    return Sample(*sums.T)
+        counts=resamples.counts,
+        purse=purse[:, None],
+    )
+    return Sample(*(start + bought[:, 0]).T)
 
 
 def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optimum]:
-    """Per measured cascade budget: the optimum with its certificate, and its value relative to other plans.
+    """Per measured budget: the optimum with its certificate, and its value relative to other plans.
 
     Two modes need a plan only if every input has costs of its own.
     """
-    planned_for = [
-        a
-        for a in allowances
-        if a.costs is not None and a.accounting == "cascade" and (len(table.modes) > 2 or a.per_input)
-    ]
+    planned_for = [a for a in allowances if a.costs is not None and (len(table.modes) > 2 or a.per_input)]
     if not planned_for:
         return  # converting the ids of many inputs to text would take longer than judging them
     order = np.argsort(keys.as_text(table.input), kind="stable")
@@ -351,29 +368,48 @@ def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optim
     for allowed in planned_for:
         spend = allowed_spend(allowed, len(table))
         costs = input_costs(allowed, table)[order] if allowed.per_input else mode_costs(allowed, table.modes)
-        plan = knapsack.solve(values, costs, spend)
-        proof = mode_plans.check(plan, values, costs)
+        best = _certified(values, costs, spend)
         if allowed.per_input:
-            full_only = knapsack.solve(values[:, [0, -1]], costs[:, [0, -1]], spend).value
+            full_only = _certified(values[:, [0, -1]], costs[:, [0, -1]], spend).value
         else:
             full_only = oracle.oracle_gain(table.decision_values, int(allowed.slots(len(table))))
-        modes = np.zeros_like(plan.modes)
-        modes[order] = plan.modes
+        modes = np.zeros_like(best.modes)
+        modes[order] = best.modes
         yield Optimum(
             kind=allowed.budget.kind,
             alpha=allowed.budget.alpha,
             convention=allowed.convention,
-            value=plan.value,
-            share_of_cheap_loss=plan.value / table.cheap_loss if table.cheap_loss > 0 else None,
+            accounting=allowed.accounting,
+            value=best.value,
+            share_of_cheap_loss=best.value / table.cheap_loss if table.cheap_loss > 0 else None,
             full_only=full_only,
-            full_only_share=full_only / plan.value if plan.value > 0 else None,
-            lp_bound=plan.bound,
-            gap=float(proof.gap),
-            multiplier=plan.multiplier,
-            core_inputs=plan.core,
-            modes={mode: int(np.count_nonzero(plan.modes == m)) for m, mode in enumerate(table.modes)},
+            full_only_share=full_only / best.value if best.value > 0 else None,
+            lp_bound=best.bound,
+            gap=best.gap,
+            multiplier=best.plan.multiplier,
+            core_inputs=best.plan.core,
+            modes={mode: int(np.count_nonzero(modes == m)) for m, mode in enumerate(table.modes)},
             spent=tuple(_spent(modes, allowed, c, table) for c in CONVENTIONS if _has_costs(allowed, c, table)),
         )
+
+
+class _Certified(NamedTuple):
+    """The best plan of whole inputs: its modes and value, a proven bound, the proven gap, and the plan as solved."""
+
+    modes: Int[np.ndarray, "input"]
+    value: float
+    bound: float
+    gap: float
+    plan: mode_plans.Plan
+
+
+def _certified(values: Float[np.ndarray, "input mode"], costs: mode_plans.Costs, spend: int) -> _Certified:
+    problem = mode_plans.from_cheapest(values, costs)
+    plan = knapsack.solve(problem.values, problem.costs, spend + int(problem.saved.sum()))
+    proof = mode_plans.check(plan, problem.values, problem.costs)
+    rows = np.arange(len(values))
+    start = float(values[rows, problem.modes[:, 0]].sum())
+    return _Certified(problem.modes[rows, plan.modes], start + plan.value, start + plan.bound, float(proof.gap), plan)
 
 
 def _has_costs(allowed: Allowance, convention: Convention, table: ValueTable) -> bool:
@@ -384,13 +420,11 @@ def _has_costs(allowed: Allowance, convention: Convention, table: ValueTable) ->
 def _spent(plan: Int[np.ndarray, "input"], allowed: Allowance, convention: Convention, table: ValueTable) -> Spending:
     """Cost of a plan's escalations in a convention, and its excess over the budget of the same alpha there."""
     if convention in table.input_costs:
-        costs = table.input_costs[convention].copy()
-        costs[:, 0] = 0.0
-        spent, full = float(costs[np.arange(len(plan)), plan].sum()), float(costs[:, -1].sum())
-        limit = allowed.budget.alpha * full
+        costs = table.input_costs[convention]
     else:
         assert allowed.costs is not None
-        per_mode = np.array([0.0] + [allowed.costs.of_mode(mode, convention) for mode in table.modes[1:]])
-        spent = float(per_mode[plan].sum())
-        limit = len(plan) * allowed.budget.alpha * per_mode[-1]
+        per_call = np.array([allowed.costs.of_mode(mode, convention) for mode in table.modes])
+        costs = np.broadcast_to(per_call, table.losses.shape)
+    spent = float(above_cheap(costs, allowed.accounting)[np.arange(len(plan)), plan].sum())
+    limit = allowed.budget.alpha * float(costs[:, -1].sum())
     return Spending(convention, spent, limit, float(spent / limit - 1))

@@ -1,9 +1,9 @@
 """What surrounds the rows of a result: gaps, thresholds, the setting, where everything came from, optima, widths."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from deepval.results.records import LO_HI, AllocatorRecord, BudgetKey, BudgetRecord, Estimate, Record
+from deepval.results.records import LO_HI, AllocatorRecord, BudgetRecord, Estimate, Record
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,7 +335,7 @@ class Spending(Record):
 
 @dataclass(frozen=True, eq=False)
 class Optimum(BudgetRecord):
-    """The best plan over all modes under one measured cascade budget, with its certificate.
+    """The best plan over all modes under one measured budget, with its certificate.
 
     Attributes:
         kind: latency, energy or money.
@@ -351,6 +351,7 @@ class Optimum(BudgetRecord):
         core_inputs: Inputs whose changes were weighed.
         modes: Number of inputs per mode.
         spent: What the plan spends in each convention that is known.
+        accounting: cascade or skipping.
     """
 
     kind: str
@@ -366,11 +367,7 @@ class Optimum(BudgetRecord):
     core_inputs: int
     modes: Mapping[str, int]
     spent: tuple[Spending, ...]
-
-    @property
-    def budget(self) -> BudgetKey:
-        """That of a cascade: there is no ladder under another."""
-        return replace(BudgetKey.of(self), accounting="cascade")
+    accounting: str | None = "cascade"
 
 
 @dataclass(frozen=True, eq=False)
