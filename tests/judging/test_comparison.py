@@ -9,7 +9,7 @@ import deepval
 from deepval.errors import InputError
 from deepval.judging.comparison import basis, compare
 from deepval.judging.over_cells import pool
-from worlds import COSTS, judge, quietly, random_scores, random_table, random_world, table_of
+from worlds import COSTS, judge, quietly, random_scores, random_world, table_of
 
 FLIPPED = {"better": "worse", "worse": "better", "unresolved": "unresolved"}
 
@@ -74,17 +74,6 @@ def test_what_is_missing_on_either_side_has_a_reason():
     (found,) = compare(judge(table, {"mine": np.arange(4.0)}, [deepval.Selection(0.5)]), "mine", "all-full")
     assert found.ndg_difference is None
     assert "no nDG" in found.reason
-
-
-def test_budgets_that_only_one_side_has_are_left_out():
-    # A skipping router has no multi-fidelity optimum.
-    table = random_table(np.random.default_rng(3), inputs=8, units=3, modes=("cheap", "middle", "full"))
-    modes = {"cheap": {"ms": 5}, "middle": {"ms": 6}, "full": {"ms": 8}}
-    costs = {"modes": modes, "allocators": {"mine": {"ms": 0}}}
-    budgets = [deepval.Latency(0.5, costs, "skipping"), deepval.Latency(0.5, costs)]
-    result = judge(table, {"mine": np.arange(8.0)}, budgets, draws=5)
-    for found in (compare(result, "mine", "oracle-ladder"), compare(result, "oracle-ladder", "mine")):
-        assert [item.accounting for item in found] == ["cascade"]
 
 
 def test_unknown_names_and_loaded_results_are_refused(tmp_path):

@@ -169,6 +169,8 @@ class Allowance:
         full: C_f, the cost of the full mode.
         per_input: Whether every input has costs of its own; C_c and C_f are then means over the inputs.
         unpriced: Allocators without a cost, listed without a verdict, and the reason for each.
+        spender: A router that chooses modes itself; the budget is what it spends, and only it is judged under it.
+        spent: What that router spends on every unit, in units of the convention or in escalations.
     """
 
     budget: Budget
@@ -177,6 +179,8 @@ class Allowance:
     full: float = 1.0
     per_input: bool = False
     unpriced: Mapping[str, Reason] = field(default_factory=dict)
+    spender: str | None = None
+    spent: Float[np.ndarray, "unit"] | None = field(default=None, compare=False)
 
     def on(self, table: ValueTable) -> "Allowance":
         """The allowance over other inputs; with costs per input, C_c and C_f become the means over these inputs."""

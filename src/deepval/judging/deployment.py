@@ -20,7 +20,7 @@ import numpy as np
 from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError, InputWarning
 from deepval.judging import selections
-from deepval.judging.allowances import Allowance, Budget, above_cheap, allowance_on
+from deepval.judging.allowances import Allowance, Budget, allowance_on
 from deepval.judging.draws import make_draws, prediction_interval
 from deepval.judging.kernel import at_least
 from deepval.judging.policies import (
@@ -225,8 +225,8 @@ def _price(
 ) -> _Accepted:
     (table, scores), rate = calibration, allowed.share(allowed.cost_of(own.name))
     price = calibrated_price(table, scores, allowed, allowed.cost_of(own.name))
-    costs = above_cheap_on(resamples.table, allowed)
-    bought = price.bought(scores, above_cheap_on(table, allowed))
+    costs = selections.above_cheap_on(resamples.table, allowed)[:, 1:]
+    bought = price.bought(scores, selections.above_cheap_on(table, allowed)[:, 1:])
     acceptance = price.expected(own.values, costs)
     fields = fields | {
         "policy": "price",
@@ -246,23 +246,12 @@ def calibrated_price(
     table: ValueTable, scores: Float[np.ndarray, "input mode"], allowed: Allowance, cost: float
 ) -> Price:
     """The price at which inputs spend what an allocator of this cost leaves of the budget."""
-    costs, full = above_cheap_on(table, allowed), allowed.on(table).full
+    costs, full = selections.above_cheap_on(table, allowed)[:, 1:], allowed.on(table).full
     spend = allowed.budget.alpha * full - cost
     if allowed.costs is None:
         spend = allowed.share(cost)
     price = Price.calibrate(scores, costs if allowed.per_input else costs[0].tolist(), spend)
     return replace(price, skipping=allowed.per_input and allowed.accounting == "skipping")
-
-
-def above_cheap_on(table: ValueTable, allowed: Allowance) -> Float[np.ndarray, "input above"]:
-    """Cost of each mode above cheap on every input, on top of the cheap pass; one slot under a selection budget."""
-    shape = len(table), len(table.modes) - 1
-    if allowed.per_input:
-        return allowed.prices(table)[:, 1:]
-    if allowed.costs is None or allowed.convention is None:
-        return np.ones(shape)
-    per_call = np.array([[allowed.costs.of_mode(mode, allowed.convention) for mode in table.modes]])
-    return np.broadcast_to(above_cheap(per_call, allowed.accounting)[:, 1:], shape)
 
 
 def with_replay(
@@ -401,7 +390,7 @@ def deployment(
         )
         for item in _policies(policy, calibration_scores, calibration_table, allowed, reset=reset)
     ]
-    costs = [above_cheap_on(part, allowed) for part in (calibration_table, judged)]
+    costs = [selections.above_cheap_on(part, allowed)[:, 1:] for part in (calibration_table, judged)]
     replays = [_replay(routing, calibration_scores.values, calibration_table, costs[0]) for routing in routings]
     at = best_trial([Trial(n, item.rate, item.gain) for n, item in enumerate(replays)], target, NEAR)
     routing, replay = routings[at], replays[at]

@@ -121,8 +121,12 @@ def evaluate(
     allowances = [allowance_on(b, judged_on) for b in budget_list(budgets)]
     allowances = charging(aligned, allowances, missing_costs)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
-    judged = with_words(judge(resamples, judged_scores, allowances), resamples, judged_scores, allowances)
+    own_budgets = [*selections.own_budgets(judged_on, judged_scores, allowances)]
+    judged = judge(resamples, judged_scores, [*allowances, *own_budgets])
+    judged = with_words(judged, resamples, judged_scores, allowances)
     sliced = [row for column in columns for row in _slices(resamples, judged_scores, allowances, column)]
+    # A choice is judged above, at its own spend. Everything below is about rankings and prices.
+    aligned, ranked = ([item for item in items if not item.choice] for items in (aligned, judged_scores))
     caps: dict[tuple[str, int], Cap] = {}
     streamed: list[Streamed] = []
     calibration_set = None
@@ -131,10 +135,11 @@ def evaluate(
             calibrated_on,
             [on_part(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned],
         )
-        streamed, caps = streams(resamples, judged_scores, allowances, calibrated_on=calibration_set)
+        streamed, caps = streams(resamples, ranked, allowances, calibrated_on=calibration_set)
     if every:
         judged = with_simultaneous(judged, resamples)
     notes = [
+        *_idle_choices(judged_scores, own_budgets),
         *([] if whole.estimated is None else [whole.estimated]),
         *audits.table_notes(
             resamples.unit_ids,
@@ -148,7 +153,7 @@ def evaluate(
         ),
         *notes_in_memory(
             judged_on,
-            judged_scores,
+            ranked,
             allowances,
             per_unit=resamples.per_unit,
             streamed=() if calibrated_on is None else (calibrated_on, judged_on),
@@ -162,21 +167,21 @@ def evaluate(
         provenance=_provenance(resamples, judged_scores, allowances, calibrated_on),
         setting=audits.setting(judged_on),
         comparisons=len(compared),
-        half_widths=audits.half_widths(rows, allowances),
+        half_widths=audits.half_widths(rows, [*allowances, *own_budgets]),
         rows=rows,
         slices=tuple(sliced),
-        gaps=gaps(resamples, judged_scores, allowances, judged=judged, caps=caps),
+        gaps=gaps(resamples, ranked, allowances, judged=judged, caps=caps),
         streams=tuple(item.row for item in streamed),
-        thresholds=deployment.thresholds(resamples, judged_scores, allowances, calibration=calibration_set)
+        thresholds=deployment.thresholds(resamples, ranked, allowances, calibration=calibration_set)
         if with_thresholds
         else (),
-        units=audits.units(resamples, judged_scores, allowances),
-        curves=audits.curves(resamples, judged_scores, points) if points else (),
+        units=audits.units(resamples, ranked, allowances),
+        curves=audits.curves(resamples, ranked, points) if points else (),
         ladder=tuple(selections.optima(judged_on, allowances)),
         warnings=tuple(notes),
-        inputs=None if parts is None else _inputs(judged_on, whole, parts, judged_scores),
+        inputs=None if parts is None else _inputs(judged_on, whole, parts, ranked),
         samples=samples_of(resamples, judged, streamed),
-        fresh=Fresh(resamples, tuple(judged_scores)),
+        fresh=Fresh(resamples, tuple(ranked)),
     )
 
 
@@ -213,6 +218,13 @@ def _reweigh(
     return loss_terms.with_losses(table, parts), parts
 
 
+def _idle_choices(scores: Sequence[Scores], own_budgets: Sequence[Allowance]) -> list[str]:
+    """Notes on routers that choose the cheap mode everywhere."""
+    judged = {allowed.spender for allowed in own_budgets}
+    names = [item.name for item in scores if item.choice and item.name not in judged]
+    return [f"{name} never escalates, or spends nothing on it: it has no row of its own." for name in names]
+
+
 def _inputs(judged_on: ValueTable, whole: ValueTable, terms: loss_terms.Terms, scores: Sequence[Scores]) -> Inputs:
     plain = {item.name: item.values for item in scores if not item.modes}
     return loss_terms.inputs_of(judged_on, terms, positions(judged_on.input, whole.input), scores=plain)
@@ -244,7 +256,9 @@ def _slices(
 ) -> Iterable[Row]:
     for label, members in groups(resamples.table, column):
         part = Resamples.of(resamples.table.keep(members), resamples.draws, leave_out_up_to=0, watch=resamples.watch)
-        yield from (item.row for item in judge(part, [item.keep(members) for item in scores], allowances, label))
+        own = [item.keep(members) for item in scores]
+        budgets = [*allowances, *selections.own_budgets(part.table, own, allowances)]
+        yield from (item.row for item in judge(part, own, budgets, label))
 
 
 def _provenance(

@@ -126,7 +126,8 @@ def judge(
     judged = []
     for index, allowed in enumerate(allowances):
         bench = _Bench(resamples, allowed, vars(allowed.key) | shared)
-        slots = None if allowed.per_input else int(allowed.slots(int(resamples.inputs[0])))
+        counted = not allowed.per_input and allowed.spender is None
+        slots = int(allowed.slots(int(resamples.inputs[0]))) if counted else None
         best, mixed = ladders[index]
         full_only = _Yardstick("oracle", "random", oracle[index].gain, chance[index].gain)
         of_ladder = _Yardstick("oracle-ladder", "random-ladder", best.gain, mixed.gain) if best and mixed else full_only
@@ -135,6 +136,9 @@ def judge(
             entries.append(_Draft("random-ladder", mixed, of_ladder, REFERENCE))
         entries.append(bench.all_full(full_only))
         for item in scores:
+            chooses = isinstance(item, Scores) and item.choice
+            if (chooses or allowed.spender is not None) and item.name != allowed.spender:
+                continue  # a choice is judged at its own spend, and nothing else is
             by = of_ladder if item.modes else full_only
             entries.append(bench.allocator(item, ranked[item.name][index], by, ties=ties[item.name][index]))
         entries.append(_Draft("oracle", oracle[index], full_only, REFERENCE | {"slots": slots}))
@@ -147,7 +151,9 @@ def judge(
 def ranking_samples(resamples: Resampling, scores: Allocator, allowances: Sequence[Allowance]) -> list[Sample | None]:
     """An allocator's samples under every budget; None where it cannot pay for itself or its cost is unknown."""
     priced = [allowed for allowed in allowances if scores.name not in allowed.unpriced]
-    if isinstance(scores, Scores) and scores.modes:
+    if isinstance(scores, Scores) and scores.choice:
+        samples = [selections.choice_sample(in_memory(resamples), scores)] * len(priced)
+    elif isinstance(scores, Scores) and scores.modes:
         samples = selections.plan_samples(in_memory(resamples), scores, priced)
     else:
         costs = [a.cost_of(scores.name) for a in priced]

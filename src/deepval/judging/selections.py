@@ -16,6 +16,7 @@ certificate.
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -115,7 +116,9 @@ def best_gain(resamples: Resampling, allowed: Allowance, cost: float) -> float:
 
 
 def purses(resamples: Resamples, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "resample"]:
-    """Budget for escalation in every resample: alpha * sum of C_f,i - N*C_S, at least 0."""
+    """Budget for escalation in every resample: alpha * sum of C_f,i - N*C_S, at least 0, or what a router spends."""
+    if allowed.spent is not None:
+        return resamples.counts @ allowed.spent
     assert allowed.convention is not None
     full = _by_resample(resamples, resamples.table.input_costs[allowed.convention][:, -1])
     return np.maximum(allowed.budget.alpha * full - cost * resamples.inputs, 0.0)
@@ -157,7 +160,7 @@ def _by_budget(
     samples: dict[int, Sample] = {}
     by_slots = [i for i, allowed in enumerate(allowances) if not allowed.per_input]
     if by_slots:
-        columns = [allowances[i].slots(resamples.inputs, costs[i]) for i in by_slots]
+        columns = [_slots(resamples, allowances[i], costs[i]) for i in by_slots]
         samples |= dict(zip(by_slots, counted(np.column_stack(columns)), strict=True))
     priced = dict.fromkeys((a.convention, a.accounting) for a in allowances if a.per_input)
     for key in priced:
@@ -166,6 +169,55 @@ def _by_budget(
         sums = paid(_price(in_memory(resamples).table, allowances[alike[0]]), purse)
         samples |= {i: Sample(*sums[:, column].T) for column, i in enumerate(alike)}
     return [samples[i] for i in range(len(allowances))]
+
+
+def _slots(resamples: Resampling, allowed: Allowance, cost: float = 0.0) -> Int[np.ndarray, "resample"]:
+    """Number of inputs that may be escalated in every resample."""
+    if allowed.spent is None:
+        return allowed.slots(resamples.inputs, cost)
+    per_escalation = allowed.full - (allowed.cheap if allowed.accounting == "skipping" else 0.0)
+    affordable = np.floor(resamples.counts @ allowed.spent / per_escalation + 1e-9)
+    return np.minimum(affordable, resamples.inputs).astype(np.int64)
+
+
+def own_budgets(table: ValueTable, scores: Sequence[Allocator], allowances: Sequence[Allowance]) -> Iterator[Allowance]:
+    """For every router that chooses modes itself, the budget that it spends: one per kind of budget and accounting.
+
+    A router that spends nothing has none: it never escalates.
+    """
+    of_kind = {(a.budget.kind, a.convention, a.accounting): a for a in reversed(allowances)}
+    taken = {a.key for a in allowances}
+    for item in scores:
+        if not isinstance(item, Scores) or not item.choice:
+            continue
+        for allowed in reversed(of_kind.values()):
+            if item.name in allowed.unpriced:
+                continue
+            paid = above_cheap_on(table, allowed)[np.arange(len(table)), item.chosen] + allowed.cost_of(item.name)
+            spent = np.bincount(table.unit, paid, minlength=len(table.unit_ids))
+            alpha = float(paid.mean()) / allowed.full
+            if alpha > 1:
+                raise InputError(
+                    f"{item.name}: a choice may cost at most {table.modes[-1]!r} on every input; it costs {alpha:.4g} "
+                    f"times that ({allowed.key.label}). Put the dearest mode last."
+                )
+            if alpha <= 0:
+                continue
+            own = replace(allowed, budget=replace(allowed.budget, alpha=alpha), spender=item.name, spent=spent)
+            while own.key in taken:  # another budget of exactly this share; rows are told apart by their budget
+                own = replace(own, budget=replace(own.budget, alpha=math.nextafter(own.budget.alpha, 0.0)))
+            taken.add(own.key)
+            yield own
+
+
+def above_cheap_on(table: ValueTable, allowed: Allowance) -> Float[np.ndarray, "input mode"]:
+    """Cost of each mode on every input, on top of the cheap pass; one slot under a selection budget."""
+    if allowed.per_input:
+        return allowed.prices(table)
+    if allowed.costs is None or allowed.convention is None:
+        return np.broadcast_to(np.arange(len(table.modes)) > 0, table.losses.shape).astype(np.float64)
+    per_call = np.array([[allowed.costs.of_mode(mode, allowed.convention) for mode in table.modes]])
+    return np.broadcast_to(above_cheap(per_call, allowed.accounting), table.losses.shape)
 
 
 _PARTS: Mapping[Convention, int] = {"ms": 1000, "mj": 1000, "mj_gpu": 1000, "mj_all": 1000, "usd": 10**9}
@@ -203,6 +255,13 @@ def allowed_spend(allowed: Allowance, inputs: int, cost: float = 0.0) -> int:
     return max(0, math.floor(parts + slack))
 
 
+def _spends(resamples: Resamples, allowed: Allowance, cost: float = 0.0) -> list[int]:
+    """Budget for escalation in every resample, in the same integers."""
+    if allowed.spent is None or allowed.convention is None:
+        return [allowed_spend(allowed, int(inputs), cost) for inputs in resamples.inputs]
+    return np.rint(_PARTS[allowed.convention] * purses(resamples, allowed)).astype(np.int64).tolist()
+
+
 def oracles(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sample]:
     """The best plan over more than two modes of every resample under each budget."""
     return [_oracle(resamples, allowed) for allowed in allowances]
@@ -211,7 +270,7 @@ def oracles(resamples: Resamples, allowances: Sequence[Allowance]) -> list[Sampl
 def _oracle(resamples: Resamples, allowed: Allowance) -> Sample:
     values = resamples.table.mode_values
     if allowed.costs is None:  # every escalation costs one slot, so each input has one best mode
-        return resamples.best(allowed.slots(resamples.inputs)[:, None], values.max(axis=1))[0]
+        return resamples.best(_slots(resamples, allowed)[:, None], values.max(axis=1))[0]
     return _plan(resamples, values, allowed, cost=0.0)
 
 
@@ -239,12 +298,18 @@ def _mixture(
     costs, spend = _mean_costs(resamples, allowed)
     mean_spend = spend / np.maximum(resamples.inputs, 1.0)
     gain, benefit, escalated = np.zeros((3, len(mean_spend)))
-    for low, high in itertools.permutations(range(len(costs)), 2):
-        dearer = costs[high] > costs[low]
-        more = np.divide(mean_spend - costs[low], costs[high] - costs[low], out=np.zeros(len(mean_spend)), where=dearer)
+    # A pair (m, m) is mode m alone, which matters if it costs no more than the cheap one: no other pair contains it.
+    for low, high in itertools.product(range(len(costs)), repeat=2):
+        dearer = costs[high] > costs[low] if low != high else costs[low] <= 0
+        more = np.divide(
+            mean_spend - costs[low],
+            costs[high] - costs[low],
+            out=np.zeros(len(mean_spend)),
+            where=dearer & (low != high),
+        )
         dear = np.clip(more, 0.0, 1.0)
         mixed = (1 - dear) * gains[:, low] + dear * gains[:, high]
-        better = dearer & (costs[low] <= mean_spend) & (mixed > gain * (1 + 1e-12))
+        better = dearer & (costs[low] <= mean_spend) & (mixed > gain + 1e-12 * np.abs(gain))
         gain = np.where(better, mixed, gain)
         benefit = np.where(better, (1 - dear) * benefits[:, low] + dear * benefits[:, high], benefit)
         share = (1 - dear) * (low > 0) + dear * (high > 0)
@@ -258,11 +323,17 @@ def _mean_costs(
     """Mean cost per input of each mode in every resample, and the total budget there."""
     table, number = resamples.table, len(resamples.counts)
     if not allowed.per_input:
-        spend = [allowed_spend(allowed, int(inputs)) for inputs in resamples.inputs]
+        spend = _slots(resamples, allowed) if allowed.costs is None else _spends(resamples, allowed)
         one = mode_costs(allowed, table.modes).astype(float)
         return np.broadcast_to(one[:, None], (len(one), number)), np.array(spend, dtype=float)
     totals = np.column_stack([_by_resample(resamples, price) for price in allowed.prices(table).T])
     return (totals / np.maximum(resamples.inputs, 1.0)[:, None]).T, purses(resamples, allowed)
+
+
+def choice_sample(resamples: Resamples, scores: Scores) -> Sample:
+    """Sums over the modes that a router chooses itself."""
+    start, _ = _from_start(resamples, scores.chosen[:, None])
+    return Sample(*start.T)
 
 
 def plan_samples(resamples: Resamples, scores: Scores, allowances: Sequence[Allowance]) -> list[Sample | None]:
@@ -311,7 +382,8 @@ def _plan(resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed
     if not len(rows):
         return Sample(*start.T)
     saved = int(problem.saved[0])
-    spend = [allowed_spend(allowed, int(inputs), cost) + saved * int(inputs) for inputs in resamples.inputs]
+    spends = _slots(resamples, allowed).tolist() if allowed.costs is None else _spends(resamples, allowed, cost)
+    spend = [own + saved * int(inputs) for own, inputs in zip(spends, resamples.inputs, strict=True)]
     unit, scored, quantities = table.unit[rows], problem.values[rows], quantities[rows]
     sums, solved = fills.plan_sums(
         scored, problem.costs, unit, quantities=quantities, counts=counts, budgets=np.array(spend)

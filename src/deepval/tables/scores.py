@@ -1,7 +1,8 @@
 """Scores from arrays, files or frames -> one number per input of a table, aligned by id.
 
 Higher means escalate first. Equal numbers are ties; +inf and -inf mean always and never; NaN is an error. Columns
-`score_<mode>` instead of `score` are an allocator's own estimate of every mode's value. Columns `fit_units` and
+`score_<mode>` instead of `score` are an allocator's own estimate of every mode's value. A column `choice` names the
+mode that a router runs, and nothing else is ranked. Columns `fit_units` and
 `in_fit`, which `deepval score` writes, state which inputs are of units that the allocator was fitted on.
 """
 
@@ -23,6 +24,8 @@ SCORE_PREFIX = "score_"
 FIT_UNITS, IN_FIT = "fit_units", "in_fit"
 """Columns of a scores file: on how many units the allocator behind a score was fitted, and whether the input's unit is
 one of them (1) or not (0)."""
+CHOICE = "choice"
+"""Column of a scores file with the mode to run."""
 REFERENCES = ("random", "all-full", "oracle", "oracle-ladder", "random-ladder")
 """Names of the reference rows of a result; an allocator cannot have one of them."""
 JUDGE, CALIBRATE = "judge on --units", "calibrate with --calibrate"
@@ -76,6 +79,7 @@ class Scores:
         modes: Names of the modes of the columns, empty for a plain score.
         kind: Whether a vehicle could compute the scores; a diagnostic has no cost, so measured budgets refuse it.
         fit: Which inputs are of units that it was fitted on; None where the scores do not state it.
+        choice: Whether it names one mode per input instead: the score of that mode is 1, all others are 0.
     """
 
     name: str
@@ -84,11 +88,17 @@ class Scores:
     modes: tuple[str, ...] = ()
     kind: Kind = "deployable"
     fit: Fit | None = None
+    choice: bool = False
 
     def keep(self, rows: Bool[np.ndarray, "input"]) -> "Scores":
         """The scores of the chosen inputs."""
         fit = None if self.fit is None else self.fit.keep(rows)
         return replace(self, values=self.values[rows], covered=self.covered[rows], fit=fit)
+
+    @property
+    def chosen(self) -> Int[np.ndarray, "input"]:
+        """The mode that a choice names for each input; 0 for cheap."""
+        return self.values.astype(np.int64) @ np.arange(1, self.values.shape[1] + 1)
 
     @cached_property
     def order(self) -> Int[np.ndarray, "input"]:
@@ -152,13 +162,18 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
     raw.require("input")
     names = ["score"] if "score" in raw.data else [SCORE_PREFIX + mode for mode in table.modes[1:]]
     plain = names == ["score"]
-    if not plain and {column for column in raw.data if column.startswith(SCORE_PREFIX)} != set(names):
+    choice = CHOICE in raw.data and not any(name.startswith("score") for name in raw.data)
+    if not plain and not choice and {column for column in raw.data if column.startswith(SCORE_PREFIX)} != set(names):
         raise InputError(
-            f"{raw.source}: a column 'score' is needed, or all of {', '.join(names)}; found {', '.join(raw.data)}."
+            f"{raw.source}: a column 'score' is needed, or all of {', '.join(names)}, or 'choice'; found "
+            f"{', '.join(raw.data)}."
         )
     rows = _rows_of(table, raw)
-    numbers = [raw.numbers(column) for column in names]
-    _refuse_nan(numbers, raw.ids("input"), [f"{raw.source}: column {column!r}" for column in names])
+    if choice:
+        numbers = _choices(table, raw.ids(CHOICE), raw.ids("input"), f"{raw.source}: column {CHOICE!r}")
+    else:
+        numbers = [raw.numbers(column) for column in names]
+        _refuse_nan(numbers, raw.ids("input"), [f"{raw.source}: column {column!r}" for column in names])
     values = np.full((len(table), len(names)), np.nan)
     values[rows] = np.column_stack(numbers)
     covered = np.zeros(len(table), dtype=bool)
@@ -171,6 +186,7 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
         () if plain else table.modes[1:],
         kind_of(raw),
         None if fit is None else fit.on_table(rows, len(table)),
+        choice,
     )
 
 
@@ -189,7 +205,7 @@ def fill_missing(scores: Scores, table: ValueTable, missing: Missing, *, role: s
             f"{f', nor have {len(absent) - 1} more' if len(absent) > 1 else ''}. {_advice(scores, table, role)}"
         )
     values = scores.values.copy()
-    values[absent] = -np.inf
+    values[absent] = 0.0 if scores.choice else -np.inf  # a choice that is missing is the cheap mode
     return replace(scores, values=values)
 
 
@@ -289,6 +305,9 @@ def _from_array(table: ValueTable, name: str, source: Any) -> Scores:
             f"{what} is a Series whose index is not ascending numbers; name the index 'input' to align it by id."
         )
     array = columns.as_array(source, what, axes=2)
+    if array.ndim == 1 and array.dtype.kind in "UO" and len(array) == len(table) and isinstance(array[0], str):
+        numbers = _choices(table, array.astype(str), table.input, what)
+        return Scores(name, np.column_stack(numbers), np.ones(len(table), bool), table.modes[1:], choice=True)
     modes = table.modes[1:] if array.ndim == 2 else ()
     if array.ndim == 2 and (len(modes) == 1 or array.shape[1] != len(modes)):
         raise InputError(
@@ -305,6 +324,20 @@ def _from_array(table: ValueTable, name: str, source: Any) -> Scores:
     numbers = [columns.number_array(c, w, ids=table.input) for c, w in zip(by_column, whats, strict=True)]
     _refuse_nan(numbers, table.input, whats)
     return Scores(name, np.column_stack(numbers) if modes else numbers[0], np.ones(len(table), dtype=bool), modes)
+
+
+def _choices(
+    table: ValueTable, names: Shaped[np.ndarray, "row"], ids: Shaped[np.ndarray, "row"], what: str
+) -> list[Float[np.ndarray, "row"]]:
+    """For each mode above cheap, 1 where it is chosen."""
+    unknown = np.flatnonzero(~np.isin(names, table.modes))
+    if len(unknown):
+        row = int(unknown[0])
+        raise InputError(
+            f"{what} must name one of the modes {', '.join(table.modes)}; {columns.row_name(row, ids)} names "
+            f"{quote(str(names[row]))}."
+        )
+    return [(names == mode).astype(np.float64) for mode in table.modes[1:]]
 
 
 def _refuse_nan(
