@@ -15,7 +15,7 @@ from deepval.judging import knapsack, mode_plans, oracle
 from deepval.judging.allowances import allowance_on
 from deepval.judging.comparison import basis
 from deepval.judging.mode_plans import steps
-from deepval.judging.selections import allowed_spend, input_costs
+from deepval.judging.mode_samples import allowed_spend, input_costs
 from worlds import judge, quietly, random_losses, random_scores, random_units
 
 FREE = {"allocators": {"mine": {"usd": 0.0, "ms": 0.0}}}

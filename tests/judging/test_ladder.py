@@ -14,8 +14,8 @@ import deepval
 from deepval.judging import knapsack
 from deepval.judging.allowances import allowance
 from deepval.judging.comparison import basis, compare
+from deepval.judging.mode_samples import allowed_spend, mode_costs
 from deepval.judging.over_cells import pool
-from deepval.judging.selections import allowed_spend, mode_costs
 from deepval.protocol.standings import standings
 from deepval.report import FORMS, console
 from deepval.report.comparisons import overview

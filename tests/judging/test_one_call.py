@@ -12,7 +12,7 @@ from scipy.optimize import LinearConstraint, linprog, milp
 
 import deepval
 from deepval.judging.comparison import basis
-from deepval.judging.policies import Price
+from deepval.judging.prices import Price
 from deepval.judging.routing import Routing, read_routing
 from worlds import judge
 

@@ -12,7 +12,8 @@ from commands import call, refusal
 from deepval.errors import InputError, InputWarning
 from deepval.judging.comparison import POLICIES as CONTENDERS
 from deepval.judging.deployment import deployment
-from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, Price, TokenBucket
+from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, TokenBucket
+from deepval.judging.prices import Price
 from deepval.judging.routing import FIELDS, POLICIES, Routing, file_text
 from deepval.tables.scores import align
 from reference import streaming as slow

@@ -13,7 +13,8 @@ import deepval
 from deepval.errors import InputError
 from deepval.judging import knapsack
 from deepval.judging.draws import Interval, prediction_interval
-from deepval.judging.policies import FrozenThreshold, Price
+from deepval.judging.policies import FrozenThreshold
+from deepval.judging.prices import Price
 from deepval.report import console
 from deepval.results import Result
 from reference.knapsack import relaxed

@@ -377,13 +377,13 @@ def test_columns_of_scores(tmp_path, columns, sentence):
 @pytest.mark.parametrize(
     ("scores", "sentence"),
     [
-        ({"input": ["a", "b", "c"]}, "a column 'score' is needed, or all of score_full; found input."),
+        ({"input": ["a", "b", "c"]}, "a column 'score' is needed, or all of score_full, or 'choice'; found input."),
         ({"score": [1, 2, 3]}, "column 'input' is needed; found score."),
         ({"input": [], "score": []}, "at least one row is needed; found none."),
         ({"a": 1.0, "b": 2.0, "c": 3.0}, "column 'a' must have one dimension; found shape ()."),
         (
             {"input": ["a"], "score_mid": [1.0]},
-            "a column 'score' is needed, or all of score_full; found input, score_mid.",
+            "a column 'score' is needed, or all of score_full, or 'choice'; found input, score_mid.",
         ),
         ([1.0, 2.0], "an array of scores must have one per input of the table, 3; found 2."),
         ([], "an array of scores must have one per input of the table, 3; found 0."),
@@ -417,7 +417,7 @@ def test_scores_per_mode_name_the_mode():
     text = complaint(judged, {"mine": np.array([[1.0, 2.0], [3.0, 4.0], [5.0, np.nan]])}, ladder)
     assert text == "mine: the array of scores of mode 'best' must hold numbers; row 3 (input 'c') holds NaN."
     text = complaint(judged, {"mine": {"input": ["a", "b", "c"], "score_best": [1.0, 2.0, 3.0]}}, ladder)
-    assert "a column 'score' is needed, or all of score_full, score_best; found input, score_best." in text
+    assert "a column 'score' is needed, or all of score_full, score_best, or 'choice'; found input, score_best." in text
 
 
 @pytest.mark.filterwarnings("ignore:The last mode")

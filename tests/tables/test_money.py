@@ -9,7 +9,7 @@ import pytest
 import deepval
 from deepval.errors import InputError
 from deepval.judging.allowances import allowance, conventions, measured
-from deepval.judging.selections import allowed_spend, mode_costs
+from deepval.judging.mode_samples import allowed_spend, mode_costs
 from deepval.report import FORMS, console
 from deepval.report.html import render as page
 from deepval.report.text_tables import cost

@@ -14,7 +14,8 @@ from deepval.errors import InputError, InputWarning, quote
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past
 from deepval.files.writing import file_path, write_atomically
-from deepval.judging.policies import Policy, Price
+from deepval.judging.policies import Policy
+from deepval.judging.prices import Price
 from deepval.judging.routing import MODES, Route, Routing, check_scores, file_text, read_routing
 
 

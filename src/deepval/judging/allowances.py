@@ -247,6 +247,25 @@ class Allowance:
             return quota(inputs, self.budget.alpha)
         return capacity(inputs, self.share(cost))
 
+    def slots_in(
+        self, counts: Float[np.ndarray, "draw unit"], inputs: Num[np.ndarray, "draw"], cost: float = 0.0
+    ) -> Int[np.ndarray, "draw"]:
+        """Number of inputs that may be escalated in every draw of units."""
+        if self.spent is None:
+            return self.slots(inputs, cost)
+        per_escalation = self.full - (self.cheap if self.accounting == "skipping" else 0.0)
+        return np.minimum(np.floor(counts @ self.spent / per_escalation + 1e-9), inputs).astype(np.int64)
+
+    def purses(
+        self, table: ValueTable, counts: Float[np.ndarray, "draw unit"], cost: float = 0.0
+    ) -> Float[np.ndarray, "draw"]:
+        """Budget for escalation in every draw: alpha * sum of C_f,i - N*C_S, at least 0, or what a router spends."""
+        if self.spent is not None:
+            return counts @ self.spent
+        assert self.convention is not None
+        limit = self.budget.alpha * table.input_costs[self.convention][:, -1] - cost
+        return np.maximum(counts @ np.bincount(table.unit, limit, minlength=counts.shape[1]), 0.0)
+
 
 def above_cheap(
     costs: Float[np.ndarray, "input mode"], accounting: Accounting | None

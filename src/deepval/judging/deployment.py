@@ -19,18 +19,12 @@ import numpy as np
 
 from deepval.arrays import Float, Int, Num
 from deepval.errors import InputError, InputWarning
-from deepval.judging import selections
+from deepval.judging import mode_samples, selections
 from deepval.judging.allowances import Allowance, Budget, allowance_on
 from deepval.judging.draws import make_draws, prediction_interval
 from deepval.judging.kernel import at_least
-from deepval.judging.policies import (
-    AdaptiveThreshold,
-    FrozenThreshold,
-    Policy,
-    Price,
-    TokenBucket,
-    slots_of,
-)
+from deepval.judging.policies import AdaptiveThreshold, FrozenThreshold, Policy, TokenBucket, slots_of
+from deepval.judging.prices import Price
 from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory, order_of
 from deepval.judging.routing import POLICIES, Routing
 from deepval.judging.sieve import SiftedScores
@@ -225,8 +219,8 @@ def _price(
 ) -> _Accepted:
     (table, scores), rate = calibration, allowed.share(allowed.cost_of(own.name))
     price = calibrated_price(table, scores, allowed, allowed.cost_of(own.name))
-    costs = selections.above_cheap_on(resamples.table, allowed)[:, 1:]
-    bought = price.bought(scores, selections.above_cheap_on(table, allowed)[:, 1:])
+    costs = mode_samples.above_cheap_on(resamples.table, allowed)[:, 1:]
+    bought = price.bought(scores, mode_samples.above_cheap_on(table, allowed)[:, 1:])
     acceptance = price.expected(own.values, costs)
     fields = fields | {
         "policy": "price",
@@ -246,7 +240,7 @@ def calibrated_price(
     table: ValueTable, scores: Float[np.ndarray, "input mode"], allowed: Allowance, cost: float
 ) -> Price:
     """The price at which inputs spend what an allocator of this cost leaves of the budget."""
-    costs, full = selections.above_cheap_on(table, allowed)[:, 1:], allowed.on(table).full
+    costs, full = mode_samples.above_cheap_on(table, allowed)[:, 1:], allowed.on(table).full
     spend = allowed.budget.alpha * full - cost
     if allowed.costs is None:
         spend = allowed.share(cost)
@@ -390,7 +384,7 @@ def deployment(
         )
         for item in _policies(policy, calibration_scores, calibration_table, allowed, reset=reset)
     ]
-    costs = [selections.above_cheap_on(part, allowed)[:, 1:] for part in (calibration_table, judged)]
+    costs = [mode_samples.above_cheap_on(part, allowed)[:, 1:] for part in (calibration_table, judged)]
     replays = [_replay(routing, calibration_scores.values, calibration_table, costs[0]) for routing in routings]
     at = best_trial([Trial(n, item.rate, item.gain) for n, item in enumerate(replays)], target, NEAR)
     routing, replay = routings[at], replays[at]

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from deepval import checks
 from deepval.errors import InputError, InputWarning, quote
-from deepval.judging import audits, deployment, selections
+from deepval.judging import audits, deployment, mode_samples
 from deepval.judging.allowances import (
     Allowance,
     Budget,
@@ -121,7 +121,7 @@ def evaluate(
     allowances = [allowance_on(b, judged_on) for b in budget_list(budgets)]
     allowances = charging(aligned, allowances, missing_costs)
     resamples = Resamples.of(judged_on, make_draws(len(judged_on.unit_ids), draws, seed), watch=watch)
-    own_budgets = [*selections.own_budgets(judged_on, judged_scores, allowances)]
+    own_budgets = [*mode_samples.own_budgets(judged_on, judged_scores, allowances)]
     judged = judge(resamples, judged_scores, [*allowances, *own_budgets])
     judged = with_words(judged, resamples, judged_scores, allowances)
     sliced = [row for column in columns for row in _slices(resamples, judged_scores, allowances, column)]
@@ -177,7 +177,7 @@ def evaluate(
         else (),
         units=audits.units(resamples, ranked, allowances),
         curves=audits.curves(resamples, ranked, points) if points else (),
-        ladder=tuple(selections.optima(judged_on, allowances)),
+        ladder=tuple(mode_samples.optima(judged_on, allowances)),
         warnings=tuple(notes),
         inputs=None if parts is None else _inputs(judged_on, whole, parts, ranked),
         samples=samples_of(resamples, judged, streamed),
@@ -257,7 +257,7 @@ def _slices(
     for label, members in groups(resamples.table, column):
         part = Resamples.of(resamples.table.keep(members), resamples.draws, leave_out_up_to=0, watch=resamples.watch)
         own = [item.keep(members) for item in scores]
-        budgets = [*allowances, *selections.own_budgets(part.table, own, allowances)]
+        budgets = [*allowances, *mode_samples.own_budgets(part.table, own, allowances)]
         yield from (item.row for item in judge(part, own, budgets, label))
 
 

@@ -31,6 +31,8 @@ from deepval.tables.values import most_helpful
 
 AT_ONCE = 1 << 21
 """Numbers in one piece of work."""
+BLOCK = 64
+"""Rows in a block."""
 
 Rows = Float[np.ndarray, "row"]
 
@@ -121,6 +123,8 @@ def purse_sums(
         return sums
     order, starts = _walk(score)
     unit, price, quantities = unit[order], price[order], [quantity[order] for quantity in quantities]
+    if len(starts) == len(score) and price.min() >= 0:
+        return _untied_sums(np.column_stack([price, *quantities]), unit, counts=counts, purse=purse)
     for part in _pieces(len(counts), len(score)):
         weight = counts[part][:, unit]
         group, spent = _run(weight, price, starts)
@@ -134,6 +138,46 @@ def purse_sums(
             own, total = _run(weight, quantity, starts)
             whole = np.where(cut > 0, np.take_along_axis(total, before, axis=1), 0.0)
             sums[part, :, column] = whole + share * np.take_along_axis(own, at, axis=1)
+    return sums
+
+
+def _untied_sums(
+    columns: Float[np.ndarray, "row column"],
+    unit: Int[np.ndarray, "row"],
+    *,
+    counts: Float[np.ndarray, "draw unit"],
+    purse: Float[np.ndarray, "draw budget"],
+) -> Float[np.ndarray, "draw budget quantity"]:
+    """`purse_sums` of rows in order of their scores, without ties or negative prices; the first column is the price.
+
+    A matrix product gives the price of whole blocks of rows in every draw; rows are visited only in the block in which
+    the purse of a draw runs out, because spending never falls.
+    """
+    number, draws, units = len(columns), np.arange(len(counts)), counts.shape[1]
+    blocks = -(-number // BLOCK)
+    key = (np.arange(number) // BLOCK) * units + unit
+    upto = np.zeros((blocks + 1, columns.shape[1], units))
+    for column, weights in enumerate(columns.T):
+        own = np.bincount(key, weights=weights, minlength=blocks * units).reshape(blocks, units)
+        np.cumsum(own, axis=0, out=upto[1:, column])
+    reached = counts @ upto[:, 0].T
+    sums = np.zeros((*purse.shape, columns.shape[1] - 1))
+    for budget, left in enumerate(purse.T):
+        block = np.maximum(np.count_nonzero(reached <= left[:, None], axis=1) - 1, 0)
+        rows = block[:, None] * BLOCK + np.arange(BLOCK)
+        weight = np.take_along_axis(counts, unit.take(rows, mode="clip"), axis=1) * (rows < number)
+        within = columns.take(rows, axis=0, mode="clip")
+        spent = reached[draws, block][:, None] + np.cumsum(weight * within[:, :, 0], axis=1)
+        over = spent > left[:, None]
+        cut = np.where(over.any(axis=1), over.argmax(axis=1), BLOCK - 1)
+        # Rows before the cut count in full, the row at the cut for the share of it that the purse still pays for.
+        bought = weight * within[:, :, 0]
+        share = np.where(np.arange(BLOCK) < cut[:, None], 1.0, 0.0)
+        before = spent[draws, cut] - bought[draws, cut]
+        rest = np.divide(left - before, bought[draws, cut], out=np.ones(len(left)), where=over[draws, cut])
+        share[draws, cut] = np.clip(rest, 0.0, 1.0)
+        whole = np.einsum("du,dcu->dc", counts, upto[block, 1:])
+        sums[:, budget] = whole + np.einsum("dr,drc->dc", weight * share, within[:, :, 1:])
     return sums
 
 

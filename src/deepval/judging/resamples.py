@@ -361,6 +361,10 @@ class Resamples(Resampling):
         totals = resample_totals(ids, np.column_stack(per_unit), draws, counts)
         return cls(**totals, modes=table.modes, watch=watch, table=table, benefits=benefits)
 
+    def totals(self, quantity: Shaped[np.ndarray, "input"]) -> Float[np.ndarray, "resample"]:
+        """The sum of a quantity over the inputs of every resample."""
+        return self.counts @ np.bincount(self.table.unit, weights=quantity, minlength=self.counts.shape[1])
+
     def ranking(self, scores: Allocator, slots: Int[np.ndarray, "resample budget"]) -> list[Sample]:
         """Samples of the highest scores, one per column of `slots`."""
         assert isinstance(scores, Scores)

@@ -18,16 +18,8 @@ from deepval.errors import InputError, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, json_text, plain
 from deepval.files.writing import file_path
-from deepval.judging.policies import (
-    AdaptiveThreshold,
-    CausalCap,
-    FrozenThreshold,
-    Policy,
-    Price,
-    PriceStream,
-    TokenBucket,
-    UnitStream,
-)
+from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, Policy, TokenBucket, UnitStream
+from deepval.judging.prices import Price, PriceStream
 
 MODES = ("cheap", "full")
 """Names of two modes without names of their own."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.judging import selections
+from deepval.judging import mode_samples, selections
 from deepval.judging.allowances import Allowance, no_prize
 from deepval.judging.draws import LEVEL, simultaneous
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Difference, Resampling, Sample, Totals, in_memory
@@ -105,7 +105,9 @@ def judge(
     oracle, chance = selections.best(resamples, allowances), selections.at_random(resamples, allowances)
     ladders = [(None, None)] * len(allowances)
     if len(resamples.modes) > 2:
-        best_plans, mixtures = (of(in_memory(resamples), allowances) for of in (selections.oracles, selections.chances))
+        best_plans, mixtures = (
+            of(in_memory(resamples), allowances) for of in (mode_samples.oracles, mode_samples.chances)
+        )
         ladders = list(zip(best_plans, mixtures, strict=True))
     if ranked is None:
         watched = resamples.watch(scores, "ranking inputs")
@@ -152,9 +154,9 @@ def ranking_samples(resamples: Resampling, scores: Allocator, allowances: Sequen
     """An allocator's samples under every budget; None where it cannot pay for itself or its cost is unknown."""
     priced = [allowed for allowed in allowances if scores.name not in allowed.unpriced]
     if isinstance(scores, Scores) and scores.choice:
-        samples = [selections.choice_sample(in_memory(resamples), scores)] * len(priced)
+        samples = [mode_samples.choice_sample(in_memory(resamples), scores)] * len(priced)
     elif isinstance(scores, Scores) and scores.modes:
-        samples = selections.plan_samples(in_memory(resamples), scores, priced)
+        samples = mode_samples.plan_samples(in_memory(resamples), scores, priced)
     else:
         costs = [a.cost_of(scores.name) for a in priced]
         ranked = selections.ranking(resamples, scores, priced, costs)
