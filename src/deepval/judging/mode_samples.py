@@ -5,8 +5,8 @@ each under a selection budget) on top of the cheap pass: C_m in a cascade, which
 C_m - C_c for a skipping router, which makes one call. The budget is floor(1000*N*(alpha*C_f - C_S) + 1e-6); a budget of
 money is rounded to nanodollars. Per-mode scores go through the same knapsack; a score counts if it is above 0 or if the
 mode saves money, and ties are broken by input id. A router that chooses modes itself is judged at what it spends.
-Chance, the random baseline, is the best mixture of modes that ignores the inputs: it chooses mode m for a random share p_m of
-them. If every input has costs of its own, draws are planned by the relaxed knapsack, which keeps the budget in
+Chance, the random baseline, is the best mixture of modes that ignores the inputs: it chooses mode m for a random share
+p_m of them. If every input has costs of its own, draws are planned by the relaxed knapsack, which keeps the budget in
 expectation as a ranking does (`mode_plans.steps`). `optima` adds the plan of whole inputs with its certificate.
 """
 
@@ -238,12 +238,8 @@ def _plan(resamples: Resamples, scored: Float[np.ndarray, "input mode"], allowed
     if not len(rows):
         return Sample(*start.T)
     saved = int(problem.saved[0])
-    spends = (
-        allowed.slots_in(resamples.counts, resamples.inputs).tolist()
-        if allowed.costs is None
-        else _spends(resamples, allowed, cost)
-    )
-    spend = [own + saved * int(inputs) for own, inputs in zip(spends, resamples.inputs, strict=True)]
+    spends = zip(_spends(resamples, allowed, cost), resamples.inputs, strict=True)
+    spend = [own + saved * int(inputs) for own, inputs in spends]
     unit, scored, quantities = table.unit[rows], problem.values[rows], quantities[rows]
     sums, solved = fills.plan_sums(
         scored, problem.costs, unit, quantities=quantities, counts=counts, budgets=np.array(spend)
