@@ -443,7 +443,7 @@ def run() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _temporary_caches():
-            app()
+            app(prog_name="deepval")
     except InputError as error:
         message = str(error)
     except KeyboardInterrupt:
