@@ -12,7 +12,7 @@ import numpy as np
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, units_of
-from deepval.cells.unit import unit_data, variant_tables
+from deepval.cells.unit import input_frames, unit_data, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analysis import LOCATED, Analysis
@@ -114,8 +114,9 @@ def _filtered(ends: CellSpec, units: Sequence[str], watch: Watch) -> dict[bool, 
                     f"{ends.name}: the persistence filter compares image boxes, and mode {mode} has none: choose "
                     "other modes."
                 )
-            used[end] += len(seen.used[mode])
-            passed[end] += int(np.count_nonzero(persistent(seen.used[mode])))
+            counted = input_frames(ends, seen.scene)[seen.used[mode].frame]
+            used[end] += int(counted.sum())
+            passed[end] += int(np.count_nonzero(persistent(seen.used[mode]) & counted))
         steps_s.append(np.diff(seen.scene.time_s))
     between_s = np.concatenate(steps_s)
     latency_s = FRAMES * float(np.median(between_s)) if len(between_s) else 0.0
