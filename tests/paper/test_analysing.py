@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import call
+from deepval.cells.judgement import LEDGER, openings
 from deepval.cli import app
 from deepval.cli.analyse import command
 from deepval.errors import InputError
@@ -50,6 +51,41 @@ def test_every_analysis_is_declared_whole(name):
     assert declared.details.endswith(".")
     kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
     assert declared.whole or all(item.meaning for kind in kinds for item in columns(kind).values())
+
+
+@pytest.mark.parametrize("name", analysis.ANALYSES)
+def test_an_analysis_that_judges_scores_or_test_units_is_counted(name):
+    declared = analysis.analysis(name)
+    kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
+    fields = [column for kind in kinds for column in getattr(kind, "__dataclass_fields__", ())]
+    parts = set(declared.takes.values())
+    judged_parts = {"results", "free", "diagnostic_results", "charged", "skipping", "causal", "streamed", "relabelled"}
+    scores = {"aligned", "scores", "train_scores", "scores_with_cost", "diagnostics"}
+    judges = (
+        declared.settings.get("units") == "test"
+        or bool(parts & (scores | judged_parts))
+        or any("verdict" in column or "ndg" in column for column in fields)
+        or name == "targets"  # it fits gates and judges them on test units; its rows have one column per target
+    )
+    if name == "ties":  # counts equal scores; no loss is judged by them
+        judges = False
+    assert (declared.judges or bool(parts & judged_parts)) == judges
+
+
+def test_looks_at_test_units_are_on_record(tmp_path):
+    modes = [word for size in (320, 512, 640) for word in ("--mode", f"yolov8s-{size}")]
+    call("build", *modes, "--units", "scene-00,scene-01,scene-04", "--out", tmp_path)
+    cell = read_cells(tmp_path / "braking-monocular")["braking-monocular"]
+    charged = ("--costs", "jetson-agx-xavier", "--alpha", "0.2")
+    for name, words in (("ladder", charged), ("capacity", ()), ("robustness", ("--draws", "20"))):
+        before = openings(cell.folder, cell.id)
+        for units, number in (("train", 0), ("all", 1)):
+            call("analyse", name, cell.folder, *words, "--units", units)
+            assert openings(cell.folder, cell.id) == before + number
+        call("analyse", name, cell.folder, *words)
+        lines = [json.loads(line) for line in (cell.folder / LEDGER).read_text().splitlines()][before:]
+        assert [line["by"] for line in lines] == [f"analyse {name}"] * 2
+        assert {tuple(line["test_units"]) for line in lines} == {cell.split.test}
 
 
 def test_a_half_done_analysis_is_refused_with_a_sentence(monkeypatch):

@@ -231,5 +231,6 @@ ROBUSTNESS = Analysis(
     kind=RobustnessRow,
     table=table,
     takes=LOCATED,
+    judges=True,
     by="pair",
 )
