@@ -121,7 +121,8 @@ def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
     words = ("seeds", cell, "-a", "gate-ridge", "--seeds", "2")
     found = seeds.rows(read_cells(cell), ["gate-ridge"], seeds=2)
     call("analyse", *words, "--json")
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps([asdict(row) for row in found]))
+    source = {"provenance": {"braking-monocular": read_cells(cell)["braking-monocular"].provenance}}
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps([asdict(row) | source for row in found]))
     call("analyse", *words, "--out", tmp_path / "rows.csv")
     assert "Written to" in capsys.readouterr().out
     (row,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
@@ -130,6 +131,33 @@ def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
     for form, sign in [("text", "Training seeds"), ("markdown", "| --- |"), ("latex", r"\toprule")]:
         call("analyse", *words, "--format", form)
         assert sign in capsys.readouterr().out
+
+
+def test_rows_state_id_and_split_of_their_cells(tmp_path, capsys):
+    folders = sorted(build_cells(tmp_path / "cells").iterdir())
+    cells = read_cells(*folders)
+    sources = {name: {"cell": cell.id, "split": cell.split.digest} for name, cell in cells.items()}
+    assert len({source["cell"] for source in sources.values()}) == 2
+
+    def content(name, *words):
+        call("analyse", name, *words, "--json")
+        return json.loads(capsys.readouterr().out)
+
+    for row in content("signs", *folders):
+        assert row["provenance"] == {row["cell"]: sources[row["cell"]]}
+    for row in content("consumers", *folders):
+        assert row["provenance"] == {name: sources[name] for name in (row["first"], row["second"])}
+    for folder in folders:
+        call("score", folder, "ego-speed")
+        call("evaluate", folder, "--draws", "20", "--out", folder / "result.json")
+    capsys.readouterr()
+    for row in content("wins", *folders):  # rows over cells state all of them
+        assert row["provenance"] == sources
+    saved = [str(folder / "result.json") for folder in folders]
+    for row in content("concentration", *saved):
+        assert row["provenance"] == {row["cell"]: sources[Path(row["cell"]).parent.name]}
+    whole = content("targets", *folders, "--gate", "gate-ridge")
+    assert whole["provenance"] == sources
 
 
 def test_a_folder_of_cells_stands_for_its_cells(cells, capsys):

@@ -197,12 +197,14 @@ class Shown(OptionGroup):
         usual = "json" if self.json else SUFFIXES.get("" if self.out is None else self.out.suffix, "text")
         return self.form or usual
 
-    def write(self, declared: Analysis, rows: Sequence[Any], **settings: Any) -> None:
-        """Print or write the rows; CSV and JSON have every field unrounded."""
+    def write(
+        self, declared: Analysis, rows: Sequence[Any], provenance: Mapping[str, Mapping[str, Any]], **settings: Any
+    ) -> None:
+        """Print or write the rows; CSV and JSON have every field unrounded, and JSON id and split of the cells."""
         if self.chosen == "csv":
             text = forms.records_csv([asdict(row) for row in rows])
         elif self.chosen == "json":
-            text = as_json(_content(declared, rows))
+            text = as_json(_content(declared, rows, provenance))
         else:
             text = self._text(declared.report_tables(rows, summary_first=False, **settings))
         if self.out is None:
@@ -220,13 +222,18 @@ class Shown(OptionGroup):
         return render_tables(tables, **look())
 
 
-def _content(declared: Analysis, rows: Sequence[Any]) -> Any:
+def _content(declared: Analysis, rows: Sequence[Any], provenance: Mapping[str, Mapping[str, Any]]) -> Any:
+    def record(row: Any) -> dict[str, Any]:
+        content = asdict(row)
+        named = {text: provenance[text] for text in content.values() if isinstance(text, str) and text in provenance}
+        return content | {"provenance": named or provenance}
+
     if declared.whole:
-        return asdict(rows[0])
-    records = [asdict(row) for row in rows]
+        return record(rows[0])
+    records = [record(row) for row in rows]
     if declared.over_cells is None:
         return records
-    return {"rows": records, "over_cells": [asdict(row) for row in declared.over_cells(rows)]}
+    return {"rows": records, "over_cells": [record(row) for row in declared.over_cells(rows)]}
 
 
 def units_of(text: str) -> str | list[str]:
@@ -343,7 +350,7 @@ def _run(declared: Analysis, values: dict[str, Any]) -> None:
         supplied |= {"budgets": choices.measured(), "kinds": choices.kinds}
     settings = {name.removeprefix("own_"): value for name, value in values.items() if name.startswith("own_")}
     settings |= {name: value for name, value in supplied.items() if name in declared.parameters}
-    rows = _rows(declared, choices, settings, values)
+    rows, provenance = _rows(declared, choices, settings, values)
     if declared.empty is not None and not rows:
         raise InputError(declared.empty)
     if figure is not None:
@@ -352,7 +359,7 @@ def _run(declared: Analysis, values: dict[str, Any]) -> None:
         assert declared.figure is not None
         draw = declared.figure
         write_figure(figure, lambda: draw(rows[0] if declared.whole else rows))
-    output.write(declared, rows, **settings)
+    output.write(declared, rows, provenance, **settings)
 
 
 def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
@@ -366,7 +373,10 @@ def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
     return Choices(command=f"analyse {declared.name}", labels=dict.fromkeys(recipes, declared.labels), **chosen)
 
 
-def _rows(declared: Analysis, choices: Choices, settings: dict[str, Any], values: dict[str, Any]) -> list[Any]:
+def _rows(
+    declared: Analysis, choices: Choices, settings: dict[str, Any], values: dict[str, Any]
+) -> tuple[list[Any], Mapping[str, Mapping[str, Any]]]:
+    """The rows, and the provenance of every cell or saved result by its name in them."""
     sources: Cells = values["sources"]
     costs = values["charges"].own_costs if "charges" in values else None
     saved: dict[str, Result] = {}
@@ -386,9 +396,11 @@ def _rows(declared: Analysis, choices: Choices, settings: dict[str, Any], values
     workers: Workers | None = values.get("workers")
     with nullcontext() if workers is None else workers.start() as engine:
         passed = {} if engine is None else {"map_fits": engine.map}
-        return rows_of(
+        rows = rows_of(
             declared, cells, settings, command=f"analyse {declared.name}", saved=saved, watch=watch, **passed
         )
+    stated = {name: {key: result.provenance[key] for key in ("cell", "split")} for name, result in saved.items()}
+    return rows, stated | {name: cell.provenance for name, cell in built.items()}
 
 
 def _value(option: Option | None, value: Any) -> Any:

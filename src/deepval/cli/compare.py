@@ -220,11 +220,12 @@ def compare(
     for name, item in judged.items():
         digest = None if following is None else following.plan.digest
         note(cases[name].cell, by="compare", units=item.units, scores=item.scores, plan=digest)
+    provenance = {"provenance": {name: case.provenance for name, case in cases.items()}}
     if of == AREA:
-        _compare_areas(results, one, other, gate=gate, json=json)
+        _compare_areas(results, one, other, gate=gate, json=json, provenance=provenance)
         return
     if json:
-        terminal.print_json([dict(row) for row in rows])
+        terminal.print_json([dict(row) | provenance for row in rows])
     else:
         terminal.print_tables([comparison_table(rows)])
     if following is not None:
@@ -305,14 +306,16 @@ def _rows(
     return compare_over(results, one, other, of=of)
 
 
-def _compare_areas(results: Mapping[str, Result], one: str, other: str, *, gate: str | None, json: bool) -> None:
+def _compare_areas(
+    results: Mapping[str, Result], one: str, other: str, *, gate: str | None, json: bool, provenance: dict[str, Any]
+) -> None:
     """Print the area between two gain curves of one table, and apply the gate to it."""
     if len(results) > 1:
         raise InputError(f"--of area compares on one table; found {len(results)}.")
     (result,) = results.values()
     row = result.area(one, other)
     if json:
-        terminal.print_json(dict(row))
+        terminal.print_json(dict(row) | provenance)
     else:
         terminal.print_tables([area_table(row)])
     if gate and (row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")):

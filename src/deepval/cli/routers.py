@@ -4,7 +4,7 @@ A table and scores -> a router, or a report on what the data can show; the log o
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -86,7 +86,7 @@ def diagnose(
     )
     note(case.cell, by="diagnose", units=units, scores=scored)
     if json:
-        terminal.print_json(plain(dict(result)))
+        terminal.print_json(plain(dict(result)) | case.provenance)
         return
     say(diagnosis_sentence(result))
     terminal.print_tables(list(diagnosis_tables(result)))
@@ -179,11 +179,11 @@ def threshold(
     )
     calibration_units = deployed.routing.about["calibration_units"]
     if out is not None:
-        write_atomically(out, file_text(deployed.routing))
+        write_atomically(out, file_text(replace(deployed.routing, about={**deployed.routing.about, **case.provenance})))
     if json:
         content = {"threshold": plain(deployed.threshold), "replays": [replay._asdict() for replay in deployed.replays]}
         content |= {"router": None if out is None else str(out)}
-        terminal.print_json(content | {"calibration_units": calibration_units})
+        terminal.print_json(content | {"calibration_units": calibration_units} | case.provenance)
         return
     terminal.print_tables([threshold_table([deployed.threshold], calibration_units=calibration_units)])
     if out is not None:
