@@ -127,7 +127,7 @@ def stages_of(target: str, cell: Path) -> tuple[str, Stages, Items]:
     The first stage starts at the cheap mode's boxes and includes the memory of earlier frames. For a learned allocator,
     it ends with the row that its models take.
     """
-    allocator, built = allocator_named(target, cell), read_cell(cell)
+    allocator, built = allocator_named(target, cell, others=(ALL,)), read_cell(cell)
     frames = _frames(built)
     steps = dict(allocator.stages())
     first = next(iter(steps))
