@@ -110,7 +110,7 @@ def _table(cards: list[CostCard], modes: Mapping[str, Mapping[str, object]]) -> 
 
     noisy = [card.name for card in cards if not card.timing.tight]
     notes = (
-        f"{cards[0].threads} threads, {cards[0].device}.",
+        f"{cards[0].threads} thread{'s' * (cards[0].threads != 1)}, {cards[0].device}.",
         *(["No mode has ms in the costs file: measure modes with `deepval perceive`."] if not full else []),
         *([f"Not within the tolerance: {', '.join(noisy)}."] if noisy else []),
     )

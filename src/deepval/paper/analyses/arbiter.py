@@ -148,7 +148,7 @@ def table(rows: Sequence[ArbiterRow]) -> Table:
     same = sum(len(names) == 1 for names in choices.values())
     notes = (
         "choice: largest gain on the validation units at this budget, fitted on the training units; nDG on the test "
-        "units. fixed: the one allocator of the largest gain over all budgets.",
+        "units, verdict against random. fixed: the one allocator of the largest gain over all budgets.",
         f"One allocator is chosen at every budget in {same} of {len(choices)} cases of cell and pool.",
     )
     extra = ("in hindsight", "validation")
