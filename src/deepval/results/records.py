@@ -6,7 +6,7 @@ A record is a frozen dataclass that reads as a mapping of the columns that are w
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeVar, get_args
@@ -94,6 +94,7 @@ class Estimate(float):
 LO_HI = {"bounds": ("lo", "hi")}
 """Metadata of a field whose bounds are columns of these names, not NAME_lo and NAME_hi."""
 AnyRecord = TypeVar("AnyRecord", bound="Record")
+AnyRow = TypeVar("AnyRow")
 
 
 class ColumnForm(NamedTuple):
@@ -191,6 +192,13 @@ class AllocatorRecord(BudgetRecord):
     alpha: float
     convention: str | None = None
     accounting: str | None = None
+
+
+def row_from(record: Any, kind: type[AnyRow], **values: Any) -> AnyRow:
+    """A row of a dataclass with these values; every other field has the record's value of the same name."""
+    row: Any = kind
+    shared = {item.name: getattr(record, item.name) for item in fields(row) if item.name not in values}
+    return kind(**shared, **values)
 
 
 def known(value: float) -> float | None:

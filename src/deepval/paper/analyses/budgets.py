@@ -26,7 +26,7 @@ from deepval.paper.row_columns import (
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.figures.gain_figures import Levels
 from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
-from deepval.results import HEADLINE, BudgetKey, Result, Row
+from deepval.results import HEADLINE, BudgetKey, Result, Row, row_from
 from deepval.tables.scores import REFERENCES
 
 SHOWN = ("random",)
@@ -99,21 +99,16 @@ def _row(name: str, result: Result, row: Row) -> ChargedRow:
     free = next(
         (r for r in result.rows if (r.allocator, r.kind, r.alpha) == (row.allocator, "selection", row.alpha)), None
     )
-    return ChargedRow(
+    return row_from(
+        row,
+        ChargedRow,
         cell=name,
-        allocator=row.allocator,
-        **vars(row.budget),
         cheap_cost=None if modes is None else modes.cheap,
         full_cost=None if modes is None else modes.full,
         cost=row.cost or 0.0,
         share=None if row.slots is None or not row.inputs else row.slots / row.inputs,
-        ndg=row.ndg,
-        ndg_lo=row.ndg_lo,
-        ndg_hi=row.ndg_hi,
-        verdict=row.verdict,
         free_ndg=None if free is None else free.ndg,
         free_verdict=None if free is None else free.verdict,
-        reason=row.reason,
     )
 
 
