@@ -29,7 +29,7 @@ from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
 from deepval.report.text_tables import Table
-from deepval.results import KINDS, MEASURED, Result
+from deepval.results import KINDS, MEASURED, Result, lists_by_key
 from deepval.tables.costs import Costs
 
 FORMS = ("text", "markdown", "csv", "latex", "json")
@@ -71,10 +71,7 @@ class Cells(OptionGroup):
         with step_bar() as step:
             collected = find_cells(names, data=self.data, work=self.work, watch=watch, step=step)
         self.specs.update(collected.specs)
-        reasons: dict[str, list[str]] = {}
-        for cell, lines in collected.lacking.items():
-            for line in lines:
-                reasons.setdefault(line, []).append(cell)
+        reasons = lists_by_key((line, cell) for cell, lines in collected.lacking.items() for line in lines)
         for line, cells in reasons.items():
             names_text = cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more"
             warnings.warn(InputWarning(f"Not built: {names_text} lack {line}."), stacklevel=2)

@@ -15,6 +15,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int, Num
 from deepval.judging.mode_plans import Costs, Plan, check_problem, steps, unspendable
+from deepval.results import lists_by_key
 
 SOLVE_TOLERANCE = 8 * float(np.finfo(np.float64).eps)  # of the bound: smaller differences of a total are rounding
 FIRST_INPUTS, FIRST_STATES, GROWTH = 16, 64, 8  # room of the first search round, and its factor from then on
@@ -126,9 +127,7 @@ class _States(NamedTuple):
 
 def _menu(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"], budget: int) -> _Menu:
     affordable = np.flatnonzero(costs <= budget).tolist()
-    equals: dict[int, list[int]] = {}
-    for mode in sorted(affordable, key=costs.__getitem__):
-        equals.setdefault(int(costs[mode]), []).append(mode)
+    equals = lists_by_key((int(costs[mode]), mode) for mode in sorted(affordable, key=costs.__getitem__))
     inputs = np.flatnonzero(np.logical_or.reduce([values[:, mode] > 0 for mode in affordable]))
     best = [np.maximum.reduce([values[:, mode][inputs] for mode in modes]) for modes in equals.values()]
     return _Menu(

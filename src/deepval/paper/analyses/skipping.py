@@ -27,7 +27,7 @@ from deepval.paper.row_columns import (
 )
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
-from deepval.results import BudgetKey, Result, Row, row_from
+from deepval.results import Result, Row, lists_by_key, row_from
 
 
 @dataclass(frozen=True)
@@ -126,11 +126,8 @@ def _share(row: Row) -> float | None:
 
 def over_cells(rows: Sequence[SkippingRow]) -> list[SkippingCount]:
     """One row per budget and allocator, in order of appearance."""
-    members_by_key: dict[tuple[BudgetKey, str], list[SkippingRow]] = {}
-    for row in rows:
-        members_by_key.setdefault((row.budget, row.allocator), []).append(row)
     records = []
-    for (budget, allocator), members in members_by_key.items():
+    for (budget, allocator), members in lists_by_key(((row.budget, row.allocator), row) for row in rows).items():
         positive = [row for row in members if row.share]
         shares = [row.share for row in positive if row.share]
         cascades = [row.cascade_share for row in members if row.cascade_share is not None]
