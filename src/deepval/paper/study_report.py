@@ -23,7 +23,6 @@ from deepval.paper.verdicts import (
 from deepval.protocol.tracks import LOCAL_NOTE, tracked_cell
 from deepval.report.study import Passage, Section, Study, as_html, as_markdown, nonempty, with_subject
 from deepval.report.text_tables import MISSING, Table, interval, lines_of, number
-from deepval.results import lists_by_key
 from deepval.version import __version__
 
 LEADS = {
@@ -167,7 +166,10 @@ def _ran(run: Run) -> Section:
         counts = [f"{about[name]:,}" for name in ("inputs", "units", "test_units")]
         texts.append((about["collection"], about["cell"], modes, *counts, about["id"].rpartition("-")[2]))
     blocks = [Passage(tables=(Table("Cells", header, lines_of(texts)),))]
-    reasons = lists_by_key((line, cell) for cell, lines in run.lacking.items() for line in lines)
+    reasons: dict[str, list[str]] = {}
+    for cell, lines in run.lacking.items():
+        for line in lines:
+            reasons.setdefault(line, []).append(cell)
     if reasons:
         items = tuple(f"{line}: needed by {', '.join(cells)}." for line, cells in reasons.items())
         blocks.append(Passage("What could not be built, and why", items=items))

@@ -65,6 +65,10 @@ class LadderRow(BudgetColumns, CellName):
     excess_usd: float | None = column("The same for money", f"over {UNITS['usd']}", _excess)
 
 
+def _has_three_modes(cell: BuiltCell) -> bool:
+    return len(cell.table.modes) > 2
+
+
 def rows(
     cells: Mapping[str, BuiltCell],
     budgets: Sequence[Measured] = tuple(kind(alpha) for kind in (Latency, Energy) for alpha in LEVELS),
@@ -149,6 +153,6 @@ LADDER = Analysis(
     chart=chart,
     takes={"cells": "cells", "costs": "costs"},
     budgets=("latency", "energy"),
-    among=(lambda cell: len(cell.table.modes) > 2, "no cell of three modes or more"),
+    among=(_has_three_modes, "no cell of three modes or more"),
     empty="A cell with three modes or more is needed; all given cells have two.",
 )
