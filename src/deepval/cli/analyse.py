@@ -15,7 +15,7 @@ from deepval.cells.judgement import shared_seeds
 from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
 from deepval.cells.spec import ROLES, CellSpec
 from deepval.cli import options
-from deepval.cli.commands import LOOK, OptionGroup, lazy_group, limits
+from deepval.cli.commands import LOOK, OptionGroup, lazy_group, limits, option
 from deepval.cli.options import DrawOptions, Workers
 from deepval.cli.terminal import ENDLESS, as_json, look, step_bar, watch
 from deepval.errors import InputError, InputWarning
@@ -29,7 +29,7 @@ from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
 from deepval.report.text_tables import Table
-from deepval.results import KINDS, MEASURED, Result
+from deepval.results import KINDS, MEASURED, Result, lists_by_key
 from deepval.tables.costs import Costs
 
 FORMS = ("text", "markdown", "csv", "latex", "json")
@@ -71,10 +71,7 @@ class Cells(OptionGroup):
         with step_bar() as step:
             collected = find_cells(names, data=self.data, work=self.work, watch=watch, step=step)
         self.specs.update(collected.specs)
-        reasons: dict[str, list[str]] = {}
-        for cell, lines in collected.lacking.items():
-            for line in lines:
-                reasons.setdefault(line, []).append(cell)
+        reasons = lists_by_key((line, cell) for cell, lines in collected.lacking.items() for line in lines)
         for line, cells in reasons.items():
             names_text = cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more"
             warnings.warn(InputWarning(f"Not built: {names_text} lack {line}."), stacklevel=2)
@@ -98,20 +95,14 @@ class ReadAgain(OptionGroup):
     """The data that cells were built from, to read them again."""
 
     root: Annotated[
-        Path | None,
-        typer.Option("--root", help="Folder of the data set that the cells were built from, to read it again."),
+        Path | None, option("--root", "Folder of the data set that the cells were built from, to read it again.")
     ] = None
-    mode: Annotated[
-        list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS of a mode, to read it again. Repeatable.")
-    ] = None
-    maps: Annotated[
-        Path | None, typer.Option("--maps", help="Folder of lane maps, where the cells were built with one.")
-    ] = None
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", help="Weights of the learned planner, for cells of it."),
-    ] = None
-    masks: Annotated[Path | None, typer.Option("--masks", help="Masks that belong to the weights.")] = None
+    mode: Annotated[list[str] | None, option("--mode", "NAME=DETECTIONS of a mode, to read it again. Repeatable.")] = (
+        None
+    )
+    maps: Annotated[Path | None, option("--maps", "Folder of lane maps, where the cells were built with one.")] = None
+    weights: Annotated[Path | None, option("--weights", "Weights of the learned planner, for cells of it.")] = None
+    masks: Annotated[Path | None, option("--masks", "Masks that belong to the weights.")] = None
 
     def __post_init__(self) -> None:
         if self.root is None and (self.mode or self.maps):
@@ -151,7 +142,7 @@ class Charges(OptionGroup):
     alpha: options.Alphas = None
     budget: Annotated[
         list[str] | None,
-        typer.Option("--budget", help="selection, latency, energy or money; measured budgets charge. Repeatable."),
+        option("--budget", "selection, latency, energy or money; measured budgets charge. Repeatable."),
     ] = None
     rails: options.Rails = None
 
@@ -179,11 +170,10 @@ class Charges(OptionGroup):
 class Shown(OptionGroup):
     """The format of the rows, and the file they are written to; checked before any work."""
 
-    form: Annotated[
-        str | None,
-        typer.Option("--format", help=f"{', '.join(FORMS)}. Default: by the name of --out, or text."),
-    ] = None
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write instead of printing.")] = None
+    form: Annotated[str | None, option("--format", f"{', '.join(FORMS)}. Default: by the name of --out, or text.")] = (
+        None
+    )
+    out: Annotated[Path | None, option("--out", "File to write instead of printing.", short="-o")] = None
     json: options.Json = False
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
@@ -152,6 +152,35 @@ def _refuse_number(error: typer.BadParameter, words: Sequence[str]) -> None:
             except ValueError:
                 kind = "a whole number" if whole else "a number"
                 raise InputError(f"{name} must be {kind}; found {value!r}.") from error
+
+
+def option(
+    name: str,
+    text: str,
+    *,
+    short: str | None = None,
+    within: tuple[float, float] | None = None,
+    words: Iterable[str] = (),
+    panel: str | None = None,
+) -> Any:
+    """The declaration of an option.
+
+    Args:
+        name: Its name, such as --out.
+        text: Its line in the help.
+        short: Its short name, such as -o.
+        within: The least and the greatest value of a number.
+        words: The words that a shell offers for it.
+        panel: Its heading in the help.
+    """
+    offered = list(words)
+    return typer.Option(
+        *((name,) if short is None else (name, short)),
+        help=text,
+        callback=None if within is None else limits(*within),
+        autocompletion=(lambda: offered) if offered else None,
+        rich_help_panel=panel,
+    )
 
 
 def limits(least: float = -math.inf, greatest: float = math.inf) -> Callable[..., Any]:

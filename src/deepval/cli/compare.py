@@ -9,6 +9,7 @@ import typer
 
 from deepval.cells.judgement import EvaluationData, judge, note, note_unknown_fits, openings
 from deepval.cli import options, terminal
+from deepval.cli.commands import option
 from deepval.cli.options import (
     OUTPUT,
     SUBJECT,
@@ -159,30 +160,27 @@ def compare(
     calibrate: Calibration = None,
     of: Annotated[
         str,
-        typer.Option(
+        option(
             "--of",
-            help="What to compare: gain, its parts benefit and harm, or area (between the whole gain curves).",
-            rich_help_panel=SUBJECT,
-            autocompletion=options.completion(*STATISTICS, AREA),
+            "What to compare: gain, its parts benefit and harm, or area (between the whole gain curves).",
+            words=(*STATISTICS, AREA),
+            panel=SUBJECT,
         ),
     ] = "gain",
     fail_if: Annotated[
         str | None,
-        typer.Option(
-            "--fail-if",
-            help="Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.",
-            rich_help_panel=OUTPUT,
-            autocompletion=options.completion(*GATES),
+        option(
+            "--fail-if", "Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.", words=GATES, panel=OUTPUT
         ),
     ] = None,
     plan: PlanFile = None,
     register_plan: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--register",
-            help="Compare nothing: register this plan (.toml) in a log beside it, before test units are opened. TABLE "
+            "Compare nothing: register this plan (.toml) in a log beside it, before test units are opened. TABLE "
             "names its cells, so that earlier looks are recorded.",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = None,
     json: Json = False,

@@ -319,7 +319,7 @@ def rows(
         drawn = make_draws(len(like.unit_ids), draws, seed)
         counts = _counted(spec, ends, candidates, units_of(cell.split, units), watch)
         tables = _tables(spec, like, candidates, watch)
-        blank = {"cell": name, **cell_columns(cell), "cheap_scale": ends.cheap.kind, "full_scale": ends.full.kind}
+        blank = {**cell_columns(name, cell), "cheap_scale": ends.cheap.kind, "full_scale": ends.full.kind}
         for candidate in candidates:
             row = OperatingRow(scheme=candidate.point.scheme, **blank)
             records.append(_filled(row, candidate, ends, counts, tables, drawn))
@@ -412,8 +412,7 @@ def _filled(
             f"{end}_recall": known(float(rates.recall[at])),
             f"{end}_own_loss": loss,
         }
-    table = tables[pair]
-    return replace(row, **columns, inputs=len(table), units=len(table.unit_ids), **harm(table, draws))
+    return replace(row, **columns, **harm(tables[pair], draws))
 
 
 def table(rows: Sequence[OperatingRow]) -> Table:

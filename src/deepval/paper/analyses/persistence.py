@@ -89,17 +89,8 @@ def rows(
         variants = [replace(ends, persistence=on) for on in (False, True)]
         tables = variant_tables(variants, like, watch=watch, label=f"persistence under {ends.system}")
         for on, table in zip((False, True), tables, strict=True):
-            records.append(
-                PersistenceRow(
-                    cell=name,
-                    **cell_columns(cell),
-                    persistence=on,
-                    **filtered[on],
-                    inputs=len(table),
-                    units=len(table.unit_ids),
-                    **harm(table, drawn),
-                )
-            )
+            columns = {**cell_columns(name, cell), **filtered[on], **harm(table, drawn)}
+            records.append(PersistenceRow(**columns, persistence=on))
     return records
 
 
