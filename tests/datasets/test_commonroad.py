@@ -30,7 +30,7 @@ def test_files_at_any_depth_are_units(tmp_path):
     assert dataset.unit_ids() == ("one", "two")
     assert dataset.files("two") == {"two.xml": tmp_path / "a" / "b" / "two.xml"}
     files.write(tmp_path / "c", name="one")
-    with pytest.raises(InputError, match="files must have different names"):
+    with pytest.raises(InputError, match="units must have different names"):
         dataset.unit_ids()
 
 

@@ -6,21 +6,19 @@ are whole multiples of the scenario's time step; other steps than 0.1 s are resa
 (those of the class), a camera (a nominal one stands in) and a route (it is matched to the driven path).
 """
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.datasets.dataset import Dataset
+from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.log import (
     Log,
     LoggedTrack,
     differences_mps,
     distinct_m,
-    files_by_stem,
     poses_of,
     roadblocks_of,
     route_of,
@@ -371,47 +369,13 @@ def _number(text: str | None, what: str) -> float:
     return number
 
 
-@dataclass(frozen=True)
-class CommonRoad(Dataset):
-    """The scenarios (`.xml` files) at any depth below a folder; a unit is one of them, named as its file.
+class CommonRoad(FileUnits):
+    """CommonRoad scenarios."""
 
-    Attributes:
-        root: The folder.
-    """
-
-    root: Path | str
-
-    @property
-    def name(self) -> str:
-        """Name of the data set; it seeds the splits."""
-        return "commonroad"
-
-    @property
-    def paths(self) -> dict[str, Path]:
-        """The file of each unit."""
-        return files_by_stem(self.root, "*.xml", "a CommonRoad folder must hold scenarios (.xml)")
-
-    def files(self, unit: str) -> dict[str, Path]:
-        """The scenario's file."""
-        return {f"{unit}.xml": self.paths[self.select([unit])[0]]}
-
-    def beside(self, unit: str) -> dict[str, Any]:
-        """Nothing: a unit depends on its file only."""
-        return {}
-
-    def unit_ids(self) -> tuple[str, ...]:
-        """Names of the files, in order."""
-        return tuple(self.paths)
+    called, patterns = "commonroad", ("*.xml",)
+    requirement = "a CommonRoad folder must hold scenarios (.xml)"
+    content, log = staticmethod(read_scenario), staticmethod(log_of)
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """The scene at every half second, and its reference."""
+        """The scene at the states of a unit, and its reference."""
         return unit_of(self.read_log(unit))
-
-    def read_log(self, unit: str) -> Log:
-        """All steps of one scenario."""
-        path = self.files(unit)[f"{unit}.xml"]
-        root = read_scenario(path)
-        try:
-            return log_of(root, unit)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
