@@ -63,7 +63,7 @@ def read_scenario(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: must hold one Waymo scenario; found {type(scenario).__name__}.")
     if isinstance(scenario.get("objects"), list):
         try:
-            return message_of(scenario)
+            return message_of(scenario, path.stem)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
     for name in ("timestampsSeconds", "tracks", "mapFeatures"):
