@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import nuplan_files as files
+from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.datasets import open_dataset
 from deepval.datasets.logs.geopackage import UtmZone
 from deepval.datasets.logs.nuplan import NOMINAL, Nuplan, read_drives
@@ -310,6 +311,28 @@ def test_scenarios_are_chosen_by_token_and_type(root):
 def test_a_wrong_choice_is_refused(root, names, sentence):
     with pytest.raises(InputError, match=sentence):
         open_dataset("nuplan", root).for_units(names).unit_ids()
+
+
+def test_the_choice_of_scenarios_and_the_pictures_are_part_of_a_cells_id(root):
+    modes = tuple(ModeSpec(name, {"scores": "none"}) for name in ("a", "b"))
+
+    def spec(units=None):
+        data = open_dataset("nuplan", root).for_units(units)
+        (one,) = specs(Material(data, modes, data.select(None)), geometries=["tracks"], systems=["idm-safety"])
+        return one
+
+    scenes = [token(1, scene).hex() for scene in (0, 1)]
+    whole, first, second = spec(), spec(scenes[:1]), spec(scenes[1:])
+    assert "choices" not in whole.definition["dataset"]
+    assert first.definition["dataset"]["choices"] == {LOG: {"scenes": scenes[:1]}}
+    assert len({whole.id, first.id, second.id}) == 3
+    assert whole != first != second == spec(scenes[1:])
+    assert CellSpec.from_definition(first.definition, ("a", "b")) == first
+    folder = root / "nuplan-v1.1" / "sensor_blobs" / LOG / "CAM_F0"
+    folder.mkdir(parents=True)
+    (folder / "000000.jpg").write_bytes(b"")
+    assert spec().id != whole.id
+    assert open_dataset("nuplan", root).beside(LOG) == spec().choices[LOG]
 
 
 def test_a_sample_of_too_few_is_noted(root):

@@ -43,6 +43,10 @@ class Dataset(ABC):
     def files(self, unit: str) -> dict[str, Path]:
         """The files of a unit, by names that do not depend on the folder."""
 
+    def choice(self, unit: str) -> Mapping[str, Any]:
+        """The part of a unit that is read, as plain data for the id of a cell; empty where it is all of its files."""
+        return {}
+
     def beside(self, unit: str) -> Mapping[str, Any] | None:
         """Settings that a unit depends on besides its files, as plain data; None, never cached, if not listed."""
         return None

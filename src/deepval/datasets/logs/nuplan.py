@@ -36,6 +36,7 @@ from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import unpickle
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
+from deepval.files.canonical import digest_of
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import PACIFICA, headings_rad, transforms
 from deepval.world.lanes import LaneMap
@@ -372,10 +373,17 @@ class Nuplan(Dataset):
         chart = map_file(self.maps, location)
         return {f"{unit}.db": path, f"maps/{location}/{chart.parent.name}/map.gpkg": chart}
 
-    def beside(self, unit: str) -> dict[str, Any] | None:
-        """The chosen scenarios; None with pictures, since no index lists the sweeps that have one."""
-        chosen = self._chosen()
-        return ({} if chosen is None else {"scenes": sorted(chosen[unit])}) if self._pictures() is None else None
+    def choice(self, unit: str) -> dict[str, Any]:
+        """The chosen scenarios, and a digest of the names of the pictures, since states without one are left out."""
+        chosen, folder = self._chosen(), (self._pictures() or Path(self.root)) / unit / CHANNEL
+        names = [path.name for path in reading.entries(folder)] if reading.is_folder(folder) else []
+        return ({} if chosen is None else {"scenes": sorted(chosen[unit])}) | (
+            {"pictures": digest_of(names)} if names else {}
+        )
+
+    def beside(self, unit: str) -> dict[str, Any]:
+        """The part of the log that is read."""
+        return self.choice(unit)
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the logs, in order."""
