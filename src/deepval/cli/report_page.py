@@ -60,7 +60,7 @@ def report(
     ] = None,
     images: Annotated[bool, typer.Option("--images", help="Include the pictures of the frames.")] = False,
     image_root: Annotated[
-        Path | None, typer.Option("--image-root", help="Folder of the data set's pictures, if it has moved.")
+        Path | None, typer.Option("--image-root", help="Folder of the data set that the pictures lie in.")
     ] = None,
 ) -> None:
     """Write an HTML page of results, or figures for a paper.

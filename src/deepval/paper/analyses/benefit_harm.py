@@ -16,7 +16,9 @@ from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
-from deepval.report.text_tables import Table, TableCell, interval, mark_of, percent
+from deepval.report.figures import style
+from deepval.report.figures.gain_figures import stacked
+from deepval.report.text_tables import Table, TableCell, interval, mark_of, percent, quantity
 from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined
 from deepval.tables.scores import REFERENCES
 
@@ -290,14 +292,15 @@ def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
 
 def figure(rows: Sequence[BenefitHarmRow]) -> Any:
     """Benefit, harm and net gain of each allocator: means over cells at the headline selection budget."""
-    from deepval.report.figures.gain_figures import benefit_and_harm
-
     means = at_headline([row for row in rows if row.cell is None and row.kind == "selection"])
-    entries = [
-        (row.allocator, row.benefit, row.harm) for row in means if row.benefit is not None and row.harm is not None
-    ]
-    cells = max((row.cells for row in means), default=0)
-    return benefit_and_harm(entries, f"At {percent(means[0].alpha, 0) if means else '-'}, mean over {cells} cells")
+    means = [row for row in means if row.benefit is not None and row.harm is not None]
+    means.sort(key=lambda row: ((row.harm or 0.0) - (row.benefit or 0.0), row.allocator))
+    entries = {
+        row.allocator: {"benefit captured": row.benefit or 0.0, "harm selected": -(row.harm or 0.0)} for row in means
+    }
+    at = f"At {percent(means[0].alpha, 0)}, mean over {quantity(means[0].cells, 'cell')}" if means else ""
+    colours = {"benefit captured": style.HELPED, "harm selected": style.HARMED}
+    return stacked(entries, at, colours, total="Net gain")
 
 
 BENEFIT_HARM = Analysis(

@@ -7,7 +7,7 @@ once, on the test units, by realised decision gain. Learned allocators must be f
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from deepval.paper.row_columns import column, high, loss_table, loss_title, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
+from deepval.report.figures.gain_figures import Estimate, estimates
 from deepval.report.text_tables import Table, TableCell, interval, mark_of, number, percent, quantity
 from deepval.results import HEADLINE, BudgetKey, known
 from deepval.tables.keys import positions
@@ -412,6 +413,26 @@ def chart(rows: Sequence[RegretRow]) -> Chart:
     return shares("Regret, of the all-cheap loss", dots, line=0.0)
 
 
+def figure(rows: Sequence[RegretRow]) -> Any:
+    """The regret of choosing by misses among signals without a fit, by cell and as their mean, at the headline budget.
+
+    The mark names the choice by decision; it is open where both choose the same.
+    """
+    own = [row for row in rows if row.cells and row.pool == POOLS[0] and row.loss == HEADLINES[0]]
+    at = min((row.alpha for row in own), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    own = sorted((row for row in own if row.alpha == at), key=lambda row: row.cell is None)
+    entries = [
+        Estimate(
+            row.cell or f"pooled ({quantity(row.cells, 'cell')})",
+            (row.regret, row.regret_lo, row.regret_hi),
+            " or ".join(row.by_decision) or "pooled",
+            hollow=row.cell is not None and row.alike > 0,
+        )
+        for row in own
+    ]
+    return estimates(entries, f"Decision's choice less the choice by misses, {percent(at, 0)}")
+
+
 SELECTION_REGRET = Analysis(
     "selection-regret",
     shows="Show the cost of selecting by perception gain",
@@ -426,6 +447,7 @@ SELECTION_REGRET = Analysis(
     kind=RegretRow,
     tables=tables,
     chart=chart,
+    figure=figure,
     takes={"cells": "cells", "scores": "train_scores"},
     judges=True,
 )
