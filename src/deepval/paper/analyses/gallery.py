@@ -44,6 +44,7 @@ class GalleryRow(CellName):
     cheap_px: tuple[tuple[float, ...], ...] = column("Image boxes of the cheap mode")
     full_px: tuple[tuple[float, ...], ...] = column("Image boxes of the full mode")
     corridor_px: tuple[tuple[float, float], ...] = column("Outline of the corridor on the road, in the image")
+    size_px: tuple[int, ...] | None = column("Width and height of the camera's image; None if not known")
     picture: str | None = column("File of the picture", "picture", or_dash)
     box_px: tuple[float, ...] | None = column(
         "Image box of the decisive detection: left, top, right, bottom", default=None
@@ -104,6 +105,7 @@ def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
         "cheap_px": cheap_px,
         "full_px": full_px,
         "corridor_px": _corridor_px(system.corridor_m, scene.camera),
+        "size_px": None if None in (size := (scene.camera.width_px, scene.camera.height_px)) else size,
         "picture": None if path is None else str(path),
     }
     # The object that decides the full mode's action; if none does, the one that decides the cheap mode's.

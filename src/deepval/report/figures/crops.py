@@ -47,12 +47,11 @@ def _draw_pair(pair: Sequence[Axes], row: Any, *, titled: bool) -> None:
     from matplotlib.patches import Polygon
 
     picture = None if row.picture is None else reading.picture(Path(row.picture))
-    left, top, right, bottom = _window(row.box_px, None if picture is None else picture.shape)
+    grey = [[(0.45, 0.48, 0.5)]]
+    width, height = row.size_px or ([2 * x for x in row.box_px[2:]] if picture is None else picture.shape[1::-1])
+    left, top, right, bottom = _window(row.box_px, width, height)
     for full, (axes, boxes) in enumerate(zip(pair, (row.cheap_px, row.full_px), strict=True)):
-        if picture is None:
-            axes.imshow([[(0.45, 0.48, 0.5)]], extent=(left, right, bottom, top))
-        else:
-            axes.imshow(picture, interpolation="bilinear")
+        axes.imshow(grey if picture is None else picture, interpolation="bilinear", extent=(0, width, height, 0))
         if row.corridor_px:
             axes.add_patch(Polygon(row.corridor_px, closed=True, color=style.CORRIDOR, alpha=0.3, linewidth=0))
         for box in boxes:
@@ -73,16 +72,14 @@ def _draw_pair(pair: Sequence[Axes], row: Any, *, titled: bool) -> None:
     text.set_in_layout(False)
 
 
-def _window(box_px: Sequence[float], shape: tuple[int, ...] | None) -> tuple[float, float, float, float]:
-    """The part of the image around a box, of the fixed aspect and inside the image where it fits."""
+def _window(box_px: Sequence[float], width: float, height: float) -> tuple[float, float, float, float]:
+    """The part of the image around a box, of the fixed aspect and inside the image."""
     left, top, right, bottom = box_px
-    height = max(LEAST_PX, MARGIN * (bottom - top), MARGIN * (right - left) / ASPECT)
-    x, y = (left + right) / 2, (top + bottom) / 2
-    if shape is not None:
-        height = min(height, shape[0], shape[1] / ASPECT)
-        x = min(max(x, ASPECT * height / 2), shape[1] - ASPECT * height / 2)
-        y = min(max(y, height / 2), shape[0] - height / 2)
-    return x - ASPECT * height / 2, y - height / 2, x + ASPECT * height / 2, y + height / 2
+    high = max(LEAST_PX, MARGIN * (bottom - top), MARGIN * (right - left) / ASPECT)
+    high = min(high, height, width / ASPECT)
+    x = min(max((left + right) / 2, ASPECT * high / 2), width - ASPECT * high / 2)
+    y = min(max((top + bottom) / 2, high / 2), height - high / 2)
+    return x - ASPECT * high / 2, y - high / 2, x + ASPECT * high / 2, y + high / 2
 
 
 def _outline(axes: Axes, box: Sequence[float], colour: str, width: float, *, linestyle: str = "-") -> None:
