@@ -292,14 +292,11 @@ def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
 
 def figure(rows: Sequence[BenefitHarmRow]) -> Any:
     """Benefit, harm and net gain of each allocator: means over cells at the headline selection budget."""
-    means = at_headline([row for row in rows if row.cell is None and row.kind == "selection"])
-    means = [row for row in means if row.benefit is not None and row.harm is not None]
-    means.sort(key=lambda row: ((row.harm or 0.0) - (row.benefit or 0.0), row.allocator))
-    entries = {
-        row.allocator: {"benefit captured": row.benefit or 0.0, "harm selected": -(row.harm or 0.0)} for row in means
-    }
-    at = f"At {percent(means[0].alpha, 0)}, mean over {quantity(means[0].cells, 'cell')}" if means else ""
+    means = at_headline([row for row in rows if row.cell is None and row.kind == "selection" and row.harm is not None])
+    means.sort(key=lambda row: (row["harm"] - row["benefit"], row.allocator))
     colours = {"benefit captured": style.HELPED, "harm selected": style.HARMED}
+    entries = {row.allocator: dict(zip(colours, (row["benefit"], -row["harm"]), strict=True)) for row in means}
+    at = f"At {percent(means[0].alpha, 0)}, mean over {quantity(means[0].cells, 'cell')}" if means else ""
     return stacked(entries, at, colours, total="Net gain")
 
 

@@ -29,7 +29,7 @@ from deepval.paper.row_columns import column, high, loss_table, loss_title, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.figures.gain_figures import Estimate, estimates
+from deepval.report.figures.gain_figures import estimates
 from deepval.report.text_tables import Table, TableCell, interval, mark_of, number, percent, quantity
 from deepval.results import HEADLINE, BudgetKey, known
 from deepval.tables.keys import positions
@@ -414,23 +414,22 @@ def chart(rows: Sequence[RegretRow]) -> Chart:
 
 
 def figure(rows: Sequence[RegretRow]) -> Any:
-    """The regret of choosing by misses among signals without a fit, by cell and as their mean, at the headline budget.
+    """The regret of choosing by misses among signals without a fit, at the headline budget: cells, then their mean.
 
     The mark names the choice by decision; it is open where both choose the same.
     """
-    own = [row for row in rows if row.cells and row.pool == POOLS[0] and row.loss == HEADLINES[0]]
+    own = [row for row in rows if row.cells and (row.pool, row.loss) == (POOLS[0], HEADLINES[0])]
     at = min((row.alpha for row in own), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
-    own = sorted((row for row in own if row.alpha == at), key=lambda row: row.cell is None)
-    entries = [
-        Estimate(
+    dots = [
+        Dot(
             row.cell or f"pooled ({quantity(row.cells, 'cell')})",
-            (row.regret, row.regret_lo, row.regret_hi),
             " or ".join(row.by_decision) or "pooled",
-            hollow=row.cell is not None and row.alike > 0,
+            *(row.regret, row.regret_lo, row.regret_hi),
         )
-        for row in own
+        for row in sorted(own, key=lambda row: row.cell is None)
+        if row.alpha == at
     ]
-    return estimates(entries, f"Decision's choice less the choice by misses, {percent(at, 0)}")
+    return estimates(shares(f"Regret of choosing by misses at {percent(at, 0)}", dots))
 
 
 SELECTION_REGRET = Analysis(

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from deepval import checks
 from deepval.errors import InputError
+from deepval.report.charts import Chart
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError, draw_or_reason
 from deepval.report.text_tables import number
@@ -335,47 +336,24 @@ def across(curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) ->
     return figure
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A share of the loss with its interval (None where undefined), the series of its mark, and whether it is open."""
-
-    name: str
-    bounds: tuple[float | None, float | None, float | None]
-    series: str
-    hollow: bool = False
-
-
-def estimates(entries: Sequence[Estimate], label: str) -> Figure:
-    """Points with intervals, a row each and a mark per series; coloured where the interval excludes 0."""
-    from matplotlib.lines import Line2D
-
-    if not any(entry.bounds[0] is not None for entry in entries):
+def estimates(chart: Chart) -> Figure:
+    """Shares with intervals, a row per dot and a mark per series, open without a difference; coloured off 0."""
+    if not any(dot.point is not None for dot in chart.dots):
         raise LeftOutError("no cell has a choice to compare")
-    series = list(dict.fromkeys(entry.series for entry in entries))
-    figure, (axes,) = style.panels(height_in=0.95 + 0.17 * len(entries))
-    for y, entry in enumerate(entries):
-        points = [math.nan if bound is None else 100 * bound for bound in entry.bounds]
-        colour = style.HARMED if points[1] > 0 or points[2] < 0 else style.INK
-        face = "white" if entry.hollow else colour
-        axes.plot(points[1:], [y, y], color=colour, linewidth=1.1)
-        mark: dict[str, Any] = {"marker": style.MARKS[series.index(entry.series) % len(style.MARKS)], "markersize": 4}
-        axes.plot(points[:1], [y], color=colour, markerfacecolor=face, linestyle="none", label=entry.name, **mark)
+    figure, (axes,) = style.panels(height_in=0.95 + 0.17 * len(chart.dots))
+    marks: dict[str, Any] = {}
+    for y, dot in enumerate(chart.dots):
+        point, low, high = (math.nan if bound is None else 100 * bound for bound in (dot.point, dot.lo, dot.hi))
+        colour = style.HARMED if low > 0 or high < 0 else style.INK
+        axes.plot([low, high], [y, y], color=colour, linewidth=1.1)
+        look: dict[str, Any] = {"marker": style.MARKS[chart.series.index(dot.series) % len(style.MARKS)]}
+        look |= {"markersize": 4, "linestyle": "none", "color": colour}
+        axes.plot([point], [y], markerfacecolor="white" if low == high else colour, label=dot.row, **look)
+        marks[dot.series] = axes.plot([], [], label=style.short(dot.series), **look | {"color": style.INK})[0]
     axes.axvline(0, color=style.SOFT, linewidth=0.6)
-    style.named_rows(axes, [entry.name for entry in entries], 34)
-    axes.set_xlabel(f"{label}\n(% of the all-cheap loss, 95 % intervals)")
-    marks = [
-        Line2D(
-            [],
-            [],
-            linestyle="none",
-            marker=style.MARKS[i % len(style.MARKS)],
-            markersize=4,
-            color=style.INK,
-            label=style.short(name),
-        )
-        for i, name in enumerate(series)
-    ]
-    style.legend_above(figure, marks)
+    style.named_rows(axes, [dot.row for dot in chart.dots], 34)
+    axes.set_xlabel(f"{chart.axis}\n(% of the all-cheap loss, 95 % intervals)")
+    style.legend_above(figure, list(marks.values()))
     return figure
 
 
