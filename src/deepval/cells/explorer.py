@@ -335,11 +335,7 @@ def _boxes(spec: CellSpec, scene: Scene, truth: Truth, used: Detections, objects
     reported = behind >= 0
     box_px, score = np.full((len(behind), 4), np.nan), np.full(len(behind), np.nan)
     box_px[reported], score[reported] = used.box_px[behind[reported]], used.score[behind[reported]]
-    return {
-        "boxes": _numbers(box_px),
-        "classes": [str(kind) for kind in objects.at(t).cls],
-        "scores": _numbers(score),
-    }
+    return {"boxes": _numbers(box_px), "classes": [str(kind) for kind in objects.at(t).cls], "scores": _numbers(score)}
 
 
 def _camera(camera: Camera) -> dict[str, Any]:

@@ -37,11 +37,7 @@ class ChangeRow(CellName):
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
-    located: Mapping[str, CellSpec],
-    *,
-    units: Units = "all",
-    watch: Watch = unwatched,
+    cells: Mapping[str, BuiltCell], located: Mapping[str, CellSpec], *, units: Units = "all", watch: Watch = unwatched
 ) -> list[ChangeRow]:
     """One row per such object.
 

@@ -48,11 +48,7 @@ class ObservationRow(CellName):
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
-    located: Mapping[str, CellSpec],
-    *,
-    units: Units = "all",
-    watch: Watch = unwatched,
+    cells: Mapping[str, BuiltCell], located: Mapping[str, CellSpec], *, units: Units = "all", watch: Watch = unwatched
 ) -> list[ObservationRow]:
     """One row per cell and mode; cells that share data set, modes and matching count once.
 

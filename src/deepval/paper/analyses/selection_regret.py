@@ -155,8 +155,7 @@ class RegretRow:
     loss: str = column("The perception loss whose decrease chooses: E1 to E8")
     alpha: float = column("Share of inputs that may be escalated")
     by_perception: tuple[str, ...] = column(
-        "Signals with the largest perception gain on the validation units, several if tied; empty in a mean",
-        default=(),
+        "Signals with the largest perception gain on the validation units, several if tied; empty in a mean", default=()
     )
     by_decision: tuple[str, ...] = column("Signals with the largest decision gain on the validation units", default=())
     alike: int = column("Cells in which both choose the same", default=0)
