@@ -176,6 +176,7 @@ class CellSpec:
         source: The data set on this machine; None where there is only a definition.
         rule: The downstream system itself; None where this version does not have it.
         left_out: Numbers of frames that are perceived but are no inputs, by unit.
+        choices: Parts of units that are read, by unit, where it is not all of their files.
     """
 
     dataset: str
@@ -189,6 +190,7 @@ class CellSpec:
     source: Dataset | None = field(default=None, repr=False)
     rule: System | None = field(default=None, repr=False)
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
+    choices: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.modes) < 2:
@@ -209,6 +211,7 @@ class CellSpec:
             "data set": self.dataset,
             "units": len(self.units),
             "files": folder_digests_of(self.files),
+            "choice within units": digest_of(dict(self.choices)),
             "modes": list(self.order),
             "mode": {m.name: {k: v for k, v in m.definition.items() if k != "source"} for m in self.modes},
             "geometry": self.geometry,
@@ -239,6 +242,7 @@ class CellSpec:
                     if self.left_out
                     else {}
                 ),
+                **({"choices": plain(self.choices)} if self.choices else {}),
             },
             "modes": {mode.name: mode.definition for mode in self.modes},
             "geometry": self.geometry,
@@ -349,6 +353,7 @@ class CellSpec:
                 constants=system["constants"],
                 rule=SYSTEMS.get(system["name"]),
                 left_out={unit: tuple(frames) for unit, frames in definition["dataset"].get("left_out", {}).items()},
+                choices=dict(definition["dataset"].get("choices", {})),
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise InputError(
@@ -387,6 +392,7 @@ def specs(
     source = material.source
     paths = {name: path for unit in material.units for name, path in source.files(unit).items()}
     files = {name: file_digest(path) for name, path in paths.items()}
+    choices = {unit: choice for unit in material.units if (choice := source.choice(unit))}
     for geometry in geometries:
         if geometry not in PLACINGS:
             raise InputError(f"A geometry must be one of {', '.join(PLACINGS)}; found {geometry!r}.")
@@ -405,6 +411,7 @@ def specs(
             source=source,
             rule=rule,
             left_out=material.left_out,
+            choices=choices,
         )
         for geometry in geometries
         for name, rule in rules

@@ -10,7 +10,7 @@ import numpy as np
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, units_of
-from deepval.cells.unit import UnitData, unit_data
+from deepval.cells.unit import input_frames, unit_data
 from deepval.paper.analysis import LOCATED, Analysis
 from deepval.paper.row_columns import CellName, Units, column, count, decimals, declared_table
 from deepval.paper.row_columns import share as in_percent
@@ -67,7 +67,7 @@ def rows(
             continue
         done.append(rests_on)
         chosen = watch(units_of(cell.split, units), f"observations of {name}")
-        parts = [[_detected(unit_data(spec, unit), mode, builder) for mode in spec.order] for unit in chosen]
+        parts = [[_detected(spec, unit, mode, builder) for mode in spec.order] for unit in chosen]
         for mode, of_mode in zip(spec.order, zip(*parts, strict=True), strict=True):
             run, range_m, hit, invented, loose = map(np.concatenate, zip(*of_mode, strict=True))
             frames = int(run.sum())
@@ -78,12 +78,14 @@ def rows(
     return records
 
 
-def _detected(seen: UnitData, mode: str, builder: Tracks) -> tuple[np.ndarray, ...]:
+def _detected(spec: CellSpec, unit: str, mode: str, builder: Tracks) -> tuple[np.ndarray, ...]:
     """On one unit: frames run, ranges of the objects in view, whether each is detected, false positives, loose frames.
 
     A loose frame has a detection that oracle geometry leaves at its lifted position; NaN without image boxes.
     """
-    used, run, truth = seen.used[mode], seen.run[mode], seen.truth
+    seen = unit_data(spec, unit)
+    used, truth = seen.used[mode].on(input_frames(spec, seen.scene)), seen.truth
+    run = used.run
     observed = builder.observation(used, seen.scene, truth)
     watched = np.flatnonzero(observed.watched & run[truth.frame])
     hit = np.isin(watched, observed.logged[observed.behind >= 0])
