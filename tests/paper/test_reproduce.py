@@ -376,7 +376,7 @@ def test_code_is_all_that_a_module_imports():
 
 
 def test_what_is_no_cell_and_no_track_is_refused():
-    with pytest.raises(InputError, match="no such track"):
+    with pytest.raises(InputError, match="no such file, track or cell"):
         cell_sources(["nowhere"])
     with pytest.raises(InputError, match="did you mean 'kitti-public'"):
         cell_sources(["kitti-pubic"])

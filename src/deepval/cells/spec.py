@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from shlex import quote as quoted
 from typing import Any
 
 from deepval.datasets import Dataset
@@ -170,6 +171,7 @@ class CellSpec:
         source: The data set on this machine; None where there is only a definition.
         rule: The downstream system itself; None where this version does not have it.
         left_out: Numbers of frames that are perceived but are no inputs, by unit.
+        scenarios: Ids of the scenarios that are read of each unit; units that are not listed are read whole.
     """
 
     dataset: str
@@ -183,6 +185,7 @@ class CellSpec:
     source: Dataset | None = field(default=None, repr=False)
     rule: System | None = field(default=None, repr=False)
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
+    scenarios: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.modes) < 2:
@@ -228,11 +231,7 @@ class CellSpec:
                 "name": self.dataset,
                 "files": dict(self.files),
                 "units": list(self.units),
-                **(
-                    {"left_out": {unit: list(frames) for unit, frames in self.left_out.items()}}
-                    if self.left_out
-                    else {}
-                ),
+                **{name: plain(items) for name in ("left_out", "scenarios") if (items := getattr(self, name))},
             },
             "modes": {mode.name: mode.definition for mode in self.modes},
             "geometry": self.geometry,
@@ -255,14 +254,17 @@ class CellSpec:
         """Data set, modes, geometry and system."""
         return "-".join([self.dataset, *self.order, self.geometry, self.system])
 
-    def command(self, *, root: str, files: Mapping[str, str], out: str, costs: str | None = None) -> str:
-        """The command line that builds the cell.
+    def command(
+        self, *, root: str, files: Mapping[str, str], out: str, costs: str | None = None, units: str | None = None
+    ) -> str:
+        """The command line that builds the cell, for a shell.
 
         Args:
             root: Folder of the data set; not needed by the synthetic world.
             files: File of each mode's report; not needed for modes without a file.
             out: Folder to build in.
             costs: Cost profile to put into it.
+            units: Its units as `--units` names them; None lists them, or their scenarios, if they are not all.
         """
         words = ["deepval build", f"--geometry {self.geometry}", *self._system_words()]
         words += [f"--costs {costs}"] if costs else []
@@ -271,16 +273,17 @@ class CellSpec:
         if self.dataset == "synthetic":
             words += _synthetic_words(self.modes)
         else:
-            words.append(f"--dataset {self.dataset} --root {root}")
-            words += [] if self.source is None else self.source.words
+            words.append(f"--dataset {self.dataset} --root {quoted(root)}")
             words += [f"--seed {seed}" for seed in sorted({m.made["seed"] for m in self.modes if m.made.get("seed")})]
         for mode in self.modes if self.dataset != "synthetic" else ():
             words.append(_mode_words(mode, files))
             words += [] if mode.threshold is None else [f"--threshold {mode.name}={_digits(mode.threshold)}"]
         words += [f"--class {name}" for name in sorted(self.modes[0].classes or ())]
-        if all(self.units) and (self.source is None or self.units != self.source.unit_ids()):
-            words.append(f"--units {','.join(self.units)}")
-        return " ".join([*words, f"--out {out}"])
+        whole = self.source is not None and self.units == self.source.unit_ids() and not self.scenarios
+        if units is None and all(self.units) and not whole:
+            units = ",".join(name for unit in self.units for name in self.scenarios.get(unit, (unit,)))
+        words += [] if units is None else [f"--units {quoted(units)}"]
+        return " ".join([*words, f"--out {quoted(out)}"])
 
     def _system_words(self) -> tuple[str, ...]:
         """Options that select the downstream system; capitals stand for files whose paths are not recorded."""
@@ -338,6 +341,7 @@ class CellSpec:
                 constants=system["constants"],
                 rule=SYSTEMS.get(system["name"]),
                 left_out={unit: tuple(frames) for unit, frames in definition["dataset"].get("left_out", {}).items()},
+                scenarios={unit: tuple(ids) for unit, ids in definition["dataset"].get("scenarios", {}).items()},
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise InputError(
@@ -376,6 +380,7 @@ def specs(
     source = material.source
     paths = {name: path for unit in material.units for name, path in source.files(unit).items()}
     files = {name: file_digest(path) for name, path in paths.items()}
+    scenarios = {unit: ids for unit in material.units if (ids := source.scenarios_of(unit))}
     for geometry in geometries:
         if geometry not in PLACINGS:
             raise InputError(f"A geometry must be one of {', '.join(PLACINGS)}; found {geometry!r}.")
@@ -394,6 +399,7 @@ def specs(
             source=source,
             rule=rule,
             left_out=material.left_out,
+            scenarios=scenarios,
         )
         for geometry in geometries
         for name, rule in rules
@@ -413,7 +419,7 @@ def _mode_words(mode: ModeSpec, files: Mapping[str, str]) -> str:
     if mode.made.get("source") == BUILT_IN:
         built_in = built_in_name(mode.made)
         return f"--mode {mode.name}" if mode.name == built_in else f"--mode {mode.name}={built_in}"
-    return f"--mode {mode.name}={files[mode.name]} --scores-are {mode.name}={mode.made['scores']}"
+    return f"--mode {quoted(f'{mode.name}={files[mode.name]}')} --scores-are {mode.name}={mode.made['scores']}"
 
 
 def _digits(value: float) -> str:

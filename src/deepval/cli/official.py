@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -143,6 +144,8 @@ def reproduce(
     )
     if any(not cell.published for name in map(str, names or NAMES) for cell in tracks.cells_named(name)):
         typer.echo(f"  {LOCAL_NOTE}")
+    for note in done.notes:
+        typer.echo(f"  {note}")
     for item in dict.fromkeys(line for lines in done.lacking.values() for line in lines):
         typer.echo(f"  not built, for want of: {item}")
     for at in done.cells:
@@ -201,6 +204,8 @@ def _print_track(
     for need in dict.fromkeys(need for cell in item.cells for need in cell.needs):
         if data is not None and (count := need.available(data)):
             say(f"    present: {need.name}, {count:,} of {need.count:,} at {_looked(need, data)}")
+    for pictures in () if local is None else local.pictures.values():
+        say(f"    {pictures.note}")
     for line, ids in shared.items():
         say(f"    missing for {len(ids)}: {line}")
     for line in item.not_given:
@@ -209,7 +214,7 @@ def _print_track(
     for line in dict.fromkeys(line for cell in ready for line in _commands(cell, data, local)):
         say(f"    run: {line}")
     if ready and data is not None:
-        say(f"    or all at once: deepval reproduce {item.name} --data {data}")
+        say(f"    or all at once: deepval reproduce {item.name} --data {quote(str(data))}")
 
 
 def _available(
@@ -247,7 +252,8 @@ def _track(
         about = {"id": cell.id, "name": cell.name, "official": cell.published, "missing": list(missing[cell.id])}
         listed.append(about | {"needs": needs, "perceive": perceived, "build": command, **cell.definition})
     about = {"track": item.name, "title": item.title, "source": item.source, "not_given": list(item.not_given)}
-    about |= {} if item.cells[0].published else {"note": LOCAL_NOTE}
+    if local is not None:
+        about |= {"note": LOCAL_NOTE, "pictures": {name: item.note for name, item in local.pictures.items()}}
     return about | {"alphas": list(item.alphas), "headline_alpha": item.headline_alpha, "cells": listed}
 
 

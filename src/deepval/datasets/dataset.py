@@ -33,11 +33,6 @@ class Dataset(ABC):
         """Classes that a detector may report -> the data set's names; None: KITTI's names, by the kind of report."""
         return None
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Its command line options besides the folder."""
-        return ()
-
     @abstractmethod
     def files(self, unit: str) -> dict[str, Path]:
         """The files of a unit, by names that do not depend on the folder."""
@@ -53,6 +48,10 @@ class Dataset(ABC):
     @abstractmethod
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """The scene and the reference of one unit."""
+
+    def scenarios_of(self, unit: str) -> tuple[str, ...]:
+        """Ids of the chosen scenarios of a unit; none where the unit is read whole."""
+        return ()
 
     def without_map(self, units: Sequence[str]) -> tuple[str, ...]:
         """The units that are known to have no lane map before they are read."""

@@ -65,6 +65,7 @@ def _content(run: Run, records: Records, agreement: Agreement) -> dict[str, Any]
         "deepval": __version__,
         "paper": SOURCE,
         "cells": [_about(at) | {"track": tracked_cell(at.folder, at.label).track} for at in run.cells],
+        "notes": list(run.notes),
         "lacking": {cell: list(lines) for cell, lines in run.lacking.items()},
         "not_run": dict(run.idle),
         "refused": {
@@ -166,6 +167,8 @@ def _ran(run: Run) -> Section:
         counts = [f"{about[name]:,}" for name in ("inputs", "units", "test_units")]
         texts.append((about["collection"], about["cell"], modes, *counts, about["id"].rpartition("-")[2]))
     blocks = [Passage(tables=(Table("Cells", header, lines_of(texts)),))]
+    if run.notes:
+        blocks.append(Passage("What was left out of these cells", items=tuple(f"{note}." for note in run.notes)))
     reasons: dict[str, list[str]] = {}
     for cell, lines in run.lacking.items():
         for line in lines:
