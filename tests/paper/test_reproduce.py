@@ -249,7 +249,7 @@ def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
     _, folder = whole
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
     call(*words, "--analysis", "signs", "-a", "gate-ridge")
-    assert "2 cells, 1 analyses" in capsys.readouterr().out
+    assert "2 cells, 1 analysis, " in capsys.readouterr().out
     with pytest.raises(InputError, match=r"--analysis must be one of signs, .*; found 'sings'"):
         call(*words, "--analysis", "sings")
     with pytest.raises(InputError, match=r"--allocator must be one of gate-ridge, .*; found 'gate'"):

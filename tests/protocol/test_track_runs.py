@@ -55,7 +55,7 @@ def test_the_page_runs_from_nothing_to_the_reports(ran):
     assert "incomplete" not in listed
     # KITTI: 4 x 8 frames at 4 sizes of YOLOv8s and 3 of RT-DETR; nuScenes: 13 scenes of 12 keyframes at 2 sizes.
     assert f"Expected, roughly: 26 cells, {4 * 8 * 7 + 13 * 12 * 2} frames" in core
-    assert "26 cells, 1 analyses" in core
+    assert "26 cells, 1 analysis, " in core
     assert "nuscenes: pictures of 156 frames in 13 units; left out for lack of one: none" in core
     # Three logs of two scenarios of 24 states, half of them with a picture.
     left = "nuplan: pictures of 72 frames in 3 units; left out for lack of one: 72 frames, among them 0 whole units"

@@ -132,22 +132,21 @@ def reproduce(
             engine=engine,
             watch=terminal.watch,
             step=step,
-            announce=lambda expected: typer.echo(_expected(expected, workers.workers), err=True),
+            announce=lambda expected: say(_expected(expected, workers.workers), err=True),
         )
     content = write_report(done, out, None if plan is None else plan_outcome(plan, done.cells))
     if json:
         typer.echo(reading.text(out / FILES[2]), nl=False)
         return
     beside = content["beside_the_paper"]
-    typer.echo(
-        f"{len(done.cells)} cells, {len(done.outcomes)} analyses, {len(beside['figures'])} figures beside the paper's."
-    )
+    counts = quantity(len(done.cells), "cell"), quantity(len(done.outcomes), "analysis", "analyses")
+    say(f"{', '.join(counts)}, {quantity(len(beside['figures']), 'figure')} beside the paper's.")
     if any(not cell.published for name in map(str, names or NAMES) for cell in tracks.cells_named(name)):
-        typer.echo(f"  {LOCAL_NOTE}")
+        say(f"  {LOCAL_NOTE}")
     for note in done.notes:
-        typer.echo(f"  {note}")
+        say(f"  {note}")
     for item in dict.fromkeys(line for lines in done.lacking.values() for line in lines):
-        typer.echo(f"  not built, for want of: {item}")
+        say(f"  not built, for want of: {item}")
     for at in done.cells:
         typer.echo(f"  {at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test units on record")
     typer.echo(f"Written to {', '.join(str(out / name) for name in FILES)}")
@@ -158,8 +157,8 @@ def _expected(expected: RunEstimate, workers: int) -> str:
     minutes = (expected.detector_s + expected.analyses_s / max(workers, 1)) / 60
     return (
         f"Expected, roughly: {quantity(expected.cells, 'cell')}, {expected.frames:,} frames to run through detectors "
-        f"({expected.detector_s / 60:,.1f} min); {minutes:,.1f} min in all with {quantity(workers, 'worker')}, "
-        f"{expected.disk_bytes / 1e6:,.1f} MB of disk. A stopped run continues."
+        f"({expected.detector_s / 60:,.1f} min); with all analyses {minutes:,.1f} min on {quantity(workers, 'worker')} "
+        f"and {expected.disk_bytes / 1e6:,.1f} MB of disk. A stopped run continues."
     )
 
 
@@ -212,9 +211,9 @@ def _print_track(
         say(f"    not given by the source: {line}")
     ready = [cell for cell in item.cells if not missing[cell.id]]
     for line in dict.fromkeys(line for cell in ready for line in _commands(cell, data, local)):
-        say(f"    run: {line}")
+        typer.echo(f"    run: {line}")  # in one line, so that it can be copied
     if ready and data is not None:
-        say(f"    or all at once: deepval reproduce {item.name} --data {quote(str(data))}")
+        typer.echo(f"    or all at once: deepval reproduce {item.name} --data {quote(str(data))}")
 
 
 def _available(
