@@ -208,7 +208,7 @@ def files_to_touch(name: str, trees: dict[str, ast.Module], graph: dict[str, set
 def declared_options(trees: dict[str, ast.Module]) -> int:
     """Options and arguments of commands that the source declares; one that several commands share counts once."""
     calls = (node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.Call))
-    return sum(ast.unparse(call.func) in ("typer.Option", "typer.Argument") for call in calls)
+    return sum(ast.unparse(call.func) in ("option", "typer.Option", "typer.Argument") for call in calls)
 
 
 def commands() -> tuple[int, int]:

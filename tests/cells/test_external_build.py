@@ -251,7 +251,7 @@ def lose_sweeps(db):
     [
         (leave_the_map, "roadblock 999"),
         (drop_boxes, "must have a table lidar_box"),
-        (lose_sweeps, "two of them take 1.150 s"),
+        (lose_sweeps, "in 1 of 1 scenarios they do not, first after timestamp"),
     ],
 )
 def test_faults_of_a_database_are_told(tmp_path, harm, sentence):

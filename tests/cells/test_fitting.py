@@ -381,6 +381,14 @@ def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
         (("score", "ego-speed", "--out", "x.txt"), "the name must end in .csv or .parquet"),
         (("score", "ego", "--out", "x.csv"), "What scores must be a signal (ego-speed"),
         (("score", "ego-speed", "--out", "x.csv", "--units", "mars"), "Units must be"),
+        (("fit", "gate-gbm"), "deepval fit takes the argument cell alone; found 'gate-gbm' as well: did you mean -a g"),
+        (("fit", "gate-gmb"), "found 'gate-gmb' as well: did you mean -a gate-gbm?"),
+        (("fit", "-a", "gate-gmb"), "found 'gate-gmb'; did you mean 'gate-gbm'?"),
+        (("evaluate", "mine.csv"), "found 'mine.csv' as well: did you mean -s mine.csv?"),
+        (("profile", "al", "--out", "x.toml"), "found 'al'; did you mean 'all'?"),
+        (("score", "eg-speed"), "found 'eg-speed'; did you mean 'ego-speed'?"),
+        (("score", "router-pixel"), "found 'router-pixel', which is not fitted: `deepval fit "),
+        (("profile", "all", "now", "--out", "x.toml"), "found 'now' as well: see deepval profile -h."),
     ],
 )
 def test_bad_words_are_one_sentence(words, sentence, tmp_path, monkeypatch):

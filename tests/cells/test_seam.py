@@ -123,6 +123,25 @@ def test_a_unit_without_inputs_is_drawn_as_in_the_study(cell):
     assert rows != same["rows"]  # two units are drawn there, three here
 
 
+def test_results_state_id_and_split_of_the_cell(cell):
+    read = read_cell(cell)
+    source = {"cell": read.id, "split": read.split.digest}
+    for name in ("ego-speed", "criticality"):
+        run("score", cell, name, "--units", "validation,test")
+    selection = ("--budget", "selection", "--alpha", "0.2", *DRAWS)
+    (row,) = content("compare", cell, "ego-speed", "criticality", *selection)
+    assert row["provenance"] == {str(cell): source}
+    area = content("compare", cell, "ego-speed", "criticality", "--of", "area", *DRAWS)
+    assert area["provenance"] == {str(cell): source}
+    told = [content("threshold", cell, "-s", "ego-speed", "--out", "router.json", *DRAWS)]
+    told += [json.loads(Path("router.json").read_text())["about"], content("diagnose", cell, *DRAWS)]
+    assert [{name: item[name] for name in source} for item in told] == [source] * 3
+    deepval.Router.load("router.json")
+    files = [cell / "values.parquet", *(cell / "scores" / f"{name}.csv" for name in ("ego-speed", "criticality"))]
+    (row,) = content("compare", *files, "--units", ",".join(read.split.test), *selection)
+    assert row["provenance"] == {str(files[0]): {"cell": None, "split": None}}
+
+
 @pytest.mark.parametrize("role", ["test", "validation", "validation,test"])
 def test_units_by_role(cell, role):
     split = read_cell(cell).split
@@ -274,7 +293,8 @@ def test_compare_by_name(cell):
     files = [cell / "scores" / f"{name}.csv" for name in ("ego-speed", "lost")]
     test = ",".join(read_cell(cell).split.test)
     by_path = run("compare", cell / "values.parquet", *files, "--units", test, *DRAWS, "--json")
-    assert (by_name.code, json.loads(by_name.out)) == (0, json.loads(by_path.out))
+    one, other = ([row | {"provenance": None} for row in json.loads(done.out)] for done in (by_name, by_path))
+    assert (by_name.code, one) == (0, other)
 
 
 def test_fit_and_score_where_they_are_told_to_write(cell):

@@ -196,7 +196,7 @@ def test_faults_of_a_sensor_log_are_told(tmp_path, options, told):
 
 
 def test_faults_of_a_folder_are_told(tmp_path):
-    with pytest.raises(InputError, match="has neither"):
+    with pytest.raises(InputError, match="feather; found none"):
         Argoverse2(tmp_path).unit_ids()
     folder = write_scenario(tmp_path)
     with pytest.raises(InputError, match="units must be among made-scenario; found other"):
@@ -208,7 +208,7 @@ def test_faults_of_a_folder_are_told(tmp_path):
     with pytest.raises(InputError, match=r"must hold one log_map_archive_\*\.json; found 0"):
         Argoverse2(tmp_path).read_unit("made-scenario")
     write_scenario(tmp_path / "again")
-    with pytest.raises(InputError, match="folders of different names"):
+    with pytest.raises(InputError, match="units must have different names"):
         Argoverse2(tmp_path).unit_ids()
     (folder / "scenario_made-scenario.parquet").write_bytes(b"no table")
     with pytest.raises(InputError, match="must be a complete Parquet file"):

@@ -30,7 +30,7 @@ def test_files_at_any_depth_are_units(tmp_path):
     assert dataset.unit_ids() == ("one", "two")
     assert dataset.files("two") == {"two.xml": tmp_path / "a" / "b" / "two.xml"}
     files.write(tmp_path / "c", name="one")
-    with pytest.raises(InputError, match="files must have different names"):
+    with pytest.raises(InputError, match="units must have different names"):
         dataset.unit_ids()
 
 
@@ -137,6 +137,30 @@ def test_shapes_are_boxes_around_their_parts(tmp_path):
     np.testing.assert_allclose(tracks["42"].size_m[0, :2], [2, 4])
 
 
+def test_uncertain_states_count_with_their_middles(tmp_path):
+    content = files.parts()
+    interval = "<{0}><intervalStart>{1}</intervalStart><intervalEnd>{2}</intervalEnd></{0}>"
+    parked = "<rectangle><length>2</length><width>1</width><center><x>51</x><y>3</y></center></rectangle>"
+    content["obstacles"] = (
+        content["obstacles"]
+        .replace("<velocity><exact>5.0</exact></velocity>", interval.format("velocity", 3.0, 5.0))
+        .replace("<orientation><exact>0.0</exact></orientation>", interval.format("orientation", -0.1, 0.3))
+        .replace(files.points((50, 3.5)), parked)
+    )
+    log = read(tmp_path, files.document(content))
+    tracks = {track.id: track for track in log.tracks}
+    np.testing.assert_allclose(tracks["30"].centre_m[0, :2], [51, 3])
+    np.testing.assert_allclose(tracks["32"].heading_rad[5], 0.1)
+    np.testing.assert_allclose(log.speed_mps, 4.0)
+
+
+def test_a_light_may_be_named_by_the_stop_line_alone(tmp_path):
+    text = files.document()
+    light = '<trafficLightRef ref="300"/>'
+    line = f"<stopLine>{files.points((40, 1.7), (40, -1.7))}<lineMarking>solid</lineMarking>{light}</stopLine>"
+    assert read(tmp_path, text.replace(light, line)).red_lights == read(tmp_path / "same", text).red_lights
+
+
 BOMB = '<!DOCTYPE a [<!ENTITY x "xxxxxxxxxx"><!ENTITY y "&x;&x;&x;&x;">]>'
 
 
@@ -159,7 +183,7 @@ DAMAGE = {
     "occupancy": (with_("obstacles", "<trajectory>", "<occupancySet/><trajectory>"), "it has an occupancySet"),
     "type": (with_("obstacles", "truck", "ufo"), "dynamicObstacle 32: type must be one of car.* found 'ufo'"),
     "interval": (with_("obstacles", "<exact>4</exact>", "<a/>"), "31: time/exact of a state must be a finite number"),
-    "nan": (with_("obstacles", "<x>37.0</x>", "<x>NaN</x>"), "point/x of a state must be a finite number"),
+    "nan": (with_("obstacles", "<x>37.0</x>", "<x>NaN</x>"), "x of a position must be a finite number"),
     "twice": (with_("obstacles", "<exact>6</exact>", "<exact>7</exact>"), "two states are of the same step"),
     "half": (with_("obstacles", "<exact>6</exact>", "<exact>6.5</exact>"), "whole number of steps"),
     "size": (with_("obstacles", "<length>9</length>", "<length>0</length>"), "polygon of positive size"),
@@ -168,6 +192,8 @@ DAMAGE = {
     "no bound": (with_("lanelets", "leftBound", "bound"), "must be an XML file"),
     "limit": (with_("signs", "13.9", "fast"), "trafficSign 200: additionalValue must be a finite number"),
     "cycle": (with_("signs", "<duration>20", "<duration>0"), "every duration of its cycle must be positive"),
+    "same ids": (with_("lanelets", '<lanelet id="2">', '<lanelet id="1">'), "lanelets must have different ids"),
+    "region": (with_("obstacles", files.points((50, 3.5)), ""), "staticObstacle 30: position of a state: must have"),
     "no lanes": (files.document(files.parts() | {"lanelets": ""}), "its map must have lanelets for cars"),
     "far": (files.document().replace("<y>0.0</y>", "<y>900.0</y>"), "no lane is within"),
 }  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import nuplan_files as files
+from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.datasets import open_dataset
 from deepval.datasets.logs.geopackage import UtmZone
 from deepval.datasets.logs.nuplan import NOMINAL, Nuplan, read_drives
@@ -163,6 +164,30 @@ def test_a_map_in_metres_or_without_its_zone_is_the_same_map(unit, tmp_path, opt
         np.testing.assert_allclose(lane_map.lanes[key].centreline_m, lane.centreline_m, atol=1e-6)
 
 
+@pytest.mark.parametrize("z", [False, True])
+def test_areas_of_many_points_are_read(unit, root, z):
+    """A car park of two parts with 3,000 points each."""
+    turn = np.linspace(0, 2 * np.pi, 3000)
+    rings = [ORIGIN_M + [x, 16] + 8 * np.column_stack([np.cos(turn), np.sin(turn)]) for x in (30, 60)]
+    parts = [files.lon_lat_deg(np.concatenate([ring[:-1], ring[:1]])) for ring in rings]
+    with closing(sqlite3.connect(root / GPKG)) as db:
+        db.execute("UPDATE carpark_areas SET geom = ?", (files.blob(files.POLYGONS, parts, z=z),))
+        db.commit()
+    areas = Nuplan(root).read_unit(LOG)[0].lane_map.drivable_m
+    assert [len(area) for area in areas[:2]] == [3000, 3000]
+    assert len(areas) == len(unit[0].lane_map.drivable_m) + 1
+
+
+def test_scenarios_with_a_gap_are_left_out_with_a_note(root, unit):
+    changed(root / DB, "DELETE FROM lidar_pc WHERE rowid BETWEEN 50 AND 53")
+    with pytest.warns(InputWarning, match=r"in 1 of 3 scenarios they do not, .* these scenarios are left out"):
+        scene, _ = Nuplan(root).read_unit(LOG)
+    np.testing.assert_array_equal(scene.frame_ids, unit[0].frame_ids[24:])
+    # A chosen scenario does not depend on the others.
+    chosen = open_dataset("nuplan", root).for_units([scene.frame_ids[0].split("-")[0]])
+    np.testing.assert_array_equal(chosen.read_unit(LOG)[0].frame_ids, scene.frame_ids)
+
+
 def test_zones_by_their_number():
     assert UtmZone.of(32619) == UtmZone(19)
     assert UtmZone.of(32748) == UtmZone(48, south=True)
@@ -257,7 +282,7 @@ def test_a_sample_follows_the_rule(root):
     assert data.select(["sample:5"]) == data.unit_ids()
     read = {unit: {name.split("-")[0] for name in data.read_unit(unit)[0].frame_ids} for unit in data.unit_ids()}
     assert read == expected
-    assert {unit: set(data.scenarios_of(unit)) for unit in data.unit_ids()} == expected
+    assert {unit: set(data.choice(unit)["scenes"]) for unit in data.unit_ids()} == expected
 
 
 def test_scenarios_are_chosen_by_token_and_type(root):
@@ -286,6 +311,28 @@ def test_scenarios_are_chosen_by_token_and_type(root):
 def test_a_wrong_choice_is_refused(root, names, sentence):
     with pytest.raises(InputError, match=sentence):
         open_dataset("nuplan", root).for_units(names).unit_ids()
+
+
+def test_the_choice_of_scenarios_and_the_pictures_are_part_of_a_cells_id(root):
+    modes = tuple(ModeSpec(name, {"scores": "none"}) for name in ("a", "b"))
+
+    def spec(units=None):
+        data = open_dataset("nuplan", root).for_units(units)
+        (one,) = specs(Material(data, modes, data.select(None)), geometries=["tracks"], systems=["idm-safety"])
+        return one
+
+    scenes = [token(1, scene).hex() for scene in (0, 1)]
+    whole, first, second = spec(), spec(scenes[:1]), spec(scenes[1:])
+    assert "choices" not in whole.definition["dataset"]
+    assert first.definition["dataset"]["choices"] == {LOG: {"scenes": scenes[:1]}}
+    assert len({whole.id, first.id, second.id}) == 3
+    assert whole != first != second == spec(scenes[1:])
+    assert CellSpec.from_definition(first.definition, ("a", "b")) == first
+    folder = root / "nuplan-v1.1" / "sensor_blobs" / LOG / "CAM_F0"
+    folder.mkdir(parents=True)
+    (folder / "000000.jpg").write_bytes(b"")
+    assert spec().id != whole.id
+    assert open_dataset("nuplan", root).beside(LOG) == spec().choices[LOG]
 
 
 def test_a_sample_of_too_few_is_noted(root):
@@ -337,8 +384,8 @@ DAMAGE = {
     "no map": (DB, ["UPDATE log SET map_version = 'sg-one-north'"], "must name the version of sg-one-north"),
     "a hole": (
         DB,
-        ["DELETE FROM lidar_pc WHERE rowid BETWEEN 50 AND 53"],
-        r"at 20 Hz; after timestamp \d+ .* 0\.300 s",
+        ["DELETE FROM lidar_pc WHERE rowid % 240 BETWEEN 50 AND 53"],
+        r"at 20 Hz; in 3 of 3 scenarios they do not, first after timestamp 1629122402400000: leave the log out",
     ),
     "no pose": (DB, ["DELETE FROM ego_pose WHERE rowid = 5"], "every sweep must have a timestamp and an ego pose"),
     "words": (DB, ["UPDATE ego_pose SET x = 'east' WHERE rowid = 5"], "ego poses: must be numbers"),
@@ -387,10 +434,10 @@ DAMAGE = {
             "UPDATE crosswalks SET geom = x'"
             + "4750000100000000"
             + "010600000001000000"
-            + "010700000001000000" * 5000
+            + "010600000001000000" * 15000
             + "'"
         ],
-        "a multiple geometry must have at most 32768 bytes; found 45009",
+        "parts of a geometry must be single lines or polygons; found type 6",
     ),
     "open ring": (
         GPKG,

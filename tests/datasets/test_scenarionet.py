@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from deepval.datasets import open_dataset
-from deepval.datasets.logs.scenarionet import ScenarioNet
-from deepval.datasets.logs.scenarionet_records import lane_map_of, log_of, read_record
+from deepval.datasets.logs.scenarionet import ScenarioNet, log_of
+from deepval.datasets.logs.scenarionet_records import lane_map_of, read_record
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE
@@ -26,7 +26,7 @@ KINDS = {"VEHICLE": "vehicle", "PEDESTRIAN": "person", "BICYCLE": "cyclist", "TR
 
 @functools.cache
 def real_record(scene):
-    return read_record(ScenarioNet(shared_data("scenarionet_nuscenes_mini")).records[scene])
+    return read_record(ScenarioNet(shared_data("scenarionet_nuscenes_mini")).paths[scene])
 
 
 @functools.cache
@@ -169,7 +169,7 @@ def test_a_record_of_another_source_has_its_centre_in_the_middle_of_the_vehicle(
     assert scene.lane_map.lanes["b"].speed_limit_mps == 13.0
     assert len(scene.lane_map.crosswalks_m) == 1
     (folder / "sd_again_made.pkl").write_bytes(pickle.dumps(made_record()))
-    with pytest.raises(InputError, match="must be of different scenes"):
+    with pytest.raises(InputError, match="units must have different names"):
         ScenarioNet(tmp_path).unit_ids()
 
 
@@ -228,5 +228,5 @@ def test_what_is_no_record_is_told(tmp_path):
         path.write_bytes(pickle.dumps(content))
         with pytest.raises(InputError, match="must be a ScenarioNet record; it"):
             read_record(path)
-    with pytest.raises(InputError, match="has none"):
+    with pytest.raises(InputError, match=r"must hold records sd_.*; found none"):
         ScenarioNet(tmp_path / "nothing").unit_ids()

@@ -13,12 +13,13 @@ from deepval.datasets import DATASETS, read_dataset
 from deepval.datasets.synthetic import (
     MODES,
     SceneParts,
+    Simulated,
+    Synthetic,
     WorldSettings,
     boxes_px,
     cuboids,
     in_picture,
     kitti_camera,
-    make_world,
     occlusion_level,
     read,
     solid_corners_m,
@@ -30,6 +31,7 @@ from deepval.datasets.synthetic.render import Pictures, pictures_of, write_pictu
 from deepval.datasets.synthetic.traffic import STREETS, Drive
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
+from deepval.perception.reported.detections import DetectionSet
 from deepval.world.truth import Truth
 
 SMALL = WorldSettings(scenes=6, frames=12)
@@ -42,6 +44,17 @@ COLUMNS = (
     "objects.corners_m",
     "objects.closing_mps",
 )
+
+
+def make_world(seed, *, settings=None, modes=None, units=None):
+    """The data set of a seed and, for each mode, the detections on it."""
+    settings = settings or WorldSettings()
+    data, sets = Synthetic(seed=seed, settings=settings).read(units), {}
+    for name, size in (modes or MODES).items():
+        reader, pairs = Simulated(seed, settings, size), zip(data.scenes, data.truths, strict=True)
+        detections = {scene.unit: reader.detections(scene, truth) for scene, truth in pairs}
+        sets[name] = DetectionSet(name, "probabilities", detections)
+    return types.SimpleNamespace(dataset=data, modes=sets)
 
 
 @pytest.fixture(scope="module")

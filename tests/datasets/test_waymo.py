@@ -8,7 +8,7 @@ import pytest
 import waymo_files as files
 from deepval.datasets import open_dataset
 from deepval.datasets.logs.waymo import NOMINAL, Waymo, lane_map_of
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 
 UNIT = "a1b2c3"
 
@@ -187,6 +187,25 @@ def test_the_form_of_gpudrive_is_read_as_the_message(tmp_path, degrees, angle):
     assert other.lane_map.roadblocks == {"rb_1": ("1", "2"), "rb_3": ("3", "4"), "rb_5": ("5",)}
 
 
+def test_without_an_index_the_ego_is_the_last_vehicle_that_is_always_valid(tmp_path):
+    """Older files of GPUDrive have no metadata; roads without ids and positions without heights are read too."""
+    message = files.as_gpudrive(files.scenario())
+    expected, _ = read(tmp_path / "with", message)
+    del message["metadata"], message["objects"][3]
+    for road in message["roads"]:
+        del road["id"]
+    for position in message["objects"][0]["position"]:
+        del position["z"]
+    with pytest.warns(InputWarning, match=f"{UNIT} does not name the ego: object 1, the last vehicle"):
+        scene, truth = read(tmp_path / "without", message)
+    np.testing.assert_array_equal(scene.world_from_ego, expected.world_from_ego)
+    assert set(truth.cls) == {"Car", "Pedestrian"}
+    assert len(scene.lane_map.lanes) == len(expected.lane_map.lanes)
+    message["objects"][0]["valid"][0] = message["objects"][1]["valid"][0] = False
+    with pytest.raises(InputError, match="must have a vehicle that is always valid"):
+        read(tmp_path / "none", message)
+
+
 def at(*keys, to, message=None):
     """A scenario with one value set, or with `to(value)` where it is a function."""
     message = files.scenario() if message is None else message
@@ -203,7 +222,8 @@ def gpudrive(*keys, to):
 
 GPUDRIVE_DAMAGE = {
     "roads": (gpudrive("roads", to=3), "roads must be a list of objects"),
-    "no ego": (gpudrive("metadata", to={}), "sdcTrackIndex must be the number of one of 4 tracks; found None"),
+    "ego": (gpudrive("metadata", "sdc_track_index", to=4), "sdc_track_index must be the number of one of 4 objects; "),
+    "no ego": (gpudrive("metadata", "sdc_track_index", to="1"), "one of 4 objects; found '1'"),
     "lengths": (gpudrive("objects", 0, "heading", to=[0.0]), "object 0: position, heading, velocity and valid must be"),
     "heading": (gpudrive("objects", 0, "heading", 3, to="north"), "heading must be a finite number; found 'north'"),
     "position": (gpudrive("objects", 0, "position", 3, to=None), "object 0: positions and velocities must have x"),
@@ -211,6 +231,7 @@ GPUDRIVE_DAMAGE = {
     "light": (gpudrive("tl_states", "3", "time_index", 0, to=91), "time_index must be in 0..90; found 91"),
     "lights": (gpudrive("tl_states", to=[1]), "tl_states must be an object of lanes"),
     "geometry": (gpudrive("roads", 0, "geometry", to=None), "geometry must be a list"),
+    "point": (gpudrive("roads", 0, "geometry", to=[[0, 0], [1, 0]]), "road 1: every point .* must have x and y"),
 }  # fmt: skip
 
 

@@ -248,6 +248,31 @@ def test_times_with_gaps_in_mixed_units_or_repeated_are_noted():
     assert noted(world(order=None)) == ()
 
 
+def test_sparse_frames_are_not_times_in_mixed_units():
+    # KITTI frames with pictures: every frame of one sequence, three or four of another, all numbered from 0 to 1,058.
+    sparse = [np.arange(91.0), np.array([0.0, 362, 884]), np.array([5.0, 10, 317, 800]), np.arange(0.0, 1050, 6)]
+    sparse += [np.array([40.0, 41, 42, 43]), np.array([12.0, 500, 1000, 1058])]
+    parts = [(f"{sequence:04}", order) for sequence, order in enumerate(sparse)]
+    assert time_notes(parts) == []
+    # The same drives with one clock in milliseconds and the others in seconds are noted, whichever drive it is.
+    for late in range(len(parts)):
+        scaled = [(name, order * (100.0 if at == late else 0.1)) for at, (name, order) in enumerate(parts)]
+        notes = time_notes(scaled)
+        assert len(notes) == (len(sparse[late]) > 3), late  # two steps are too few to tell
+        assert all(f"in unit '{late:04}': check for times in mixed units" in note for note in notes)
+    epoch = [("a", 1.6e9 + 0.1 * np.arange(20.0)), ("b", 1.6e12 + 100 * np.arange(20.0))]
+    assert len(time_notes(epoch)) == 1
+    assert time_notes(epoch[:1] * 2) == []
+
+
+def time_notes(parts):
+    """Notes on the times of units, which are pairs of name and order."""
+    unit = np.repeat(np.arange(len(parts)), [len(order) for _, order in parts])
+    timed = notes.Timed(np.array([name for name, _ in parts]), unit, np.concatenate([order for _, order in parts]))
+    nothing = np.zeros(0)
+    return notes.notes_on_mistakes(notes.Subject(("cheap", "full"), None, nothing, nothing, None, (), timed))
+
+
 def test_inputs_without_a_score_are_noted():
     table = world()
     partial = {"input": table.input[90:], "score": honest(table)[90:]}

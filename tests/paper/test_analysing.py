@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from commands import call
+from deepval.cells.judgement import LEDGER, openings
 from deepval.cli import app
 from deepval.cli.analyse import command
 from deepval.errors import InputError
@@ -52,6 +53,41 @@ def test_every_analysis_is_declared_whole(name):
     assert declared.whole or all(item.meaning for kind in kinds for item in columns(kind).values())
 
 
+@pytest.mark.parametrize("name", analysis.ANALYSES)
+def test_an_analysis_that_judges_scores_or_test_units_is_counted(name):
+    declared = analysis.analysis(name)
+    kinds = declared.kind if isinstance(declared.kind, tuple) else (declared.kind,)
+    fields = [column for kind in kinds for column in getattr(kind, "__dataclass_fields__", ())]
+    parts = set(declared.takes.values())
+    judged_parts = {"results", "free", "diagnostic_results", "charged", "skipping", "causal", "streamed", "relabelled"}
+    scores = {"aligned", "scores", "train_scores", "scores_with_cost", "diagnostics"}
+    judges = (
+        declared.settings.get("units") == "test"
+        or bool(parts & (scores | judged_parts))
+        or any("verdict" in column or "ndg" in column for column in fields)
+        or name == "targets"  # it fits gates and judges them on test units; its rows have one column per target
+    )
+    if name == "ties":  # counts equal scores; no loss is judged by them
+        judges = False
+    assert (declared.judges or bool(parts & judged_parts)) == judges
+
+
+def test_looks_at_test_units_are_on_record(tmp_path):
+    modes = [word for size in (320, 512, 640) for word in ("--mode", f"yolov8s-{size}")]
+    call("build", *modes, "--units", "scene-00,scene-01,scene-04", "--out", tmp_path)
+    cell = read_cells(tmp_path / "braking-monocular")["braking-monocular"]
+    charged = ("--costs", "jetson-agx-xavier", "--alpha", "0.2")
+    for name, words in (("ladder", charged), ("capacity", ()), ("robustness", ("--draws", "20"))):
+        before = openings(cell.folder, cell.id)
+        for units, number in (("train", 0), ("all", 1)):
+            call("analyse", name, cell.folder, *words, "--units", units)
+            assert openings(cell.folder, cell.id) == before + number
+        call("analyse", name, cell.folder, *words)
+        lines = [json.loads(line) for line in (cell.folder / LEDGER).read_text().splitlines()][before:]
+        assert [line["by"] for line in lines] == [f"analyse {name}"] * 2
+        assert {tuple(line["test_units"]) for line in lines} == {cell.split.test}
+
+
 def test_a_half_done_analysis_is_refused_with_a_sentence(monkeypatch):
     monkeypatch.setattr(analysis, "ANALYSES", (*analysis.ANALYSES, "contrasts"))
     with pytest.raises(TypeError, match=r"paper.analyses.contrasts must declare CONTRASTS = Analysis"):
@@ -85,7 +121,8 @@ def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
     words = ("seeds", cell, "-a", "gate-ridge", "--seeds", "2")
     found = seeds.rows(read_cells(cell), ["gate-ridge"], seeds=2)
     call("analyse", *words, "--json")
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps([asdict(row) for row in found]))
+    source = {"provenance": {"braking-monocular": read_cells(cell)["braking-monocular"].provenance}}
+    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps([asdict(row) | source for row in found]))
     call("analyse", *words, "--out", tmp_path / "rows.csv")
     assert "Written to" in capsys.readouterr().out
     (row,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
@@ -94,6 +131,33 @@ def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
     for form, sign in [("text", "Training seeds"), ("markdown", "| --- |"), ("latex", r"\toprule")]:
         call("analyse", *words, "--format", form)
         assert sign in capsys.readouterr().out
+
+
+def test_rows_state_id_and_split_of_their_cells(tmp_path, capsys):
+    folders = sorted(build_cells(tmp_path / "cells").iterdir())
+    cells = read_cells(*folders)
+    sources = {name: {"cell": cell.id, "split": cell.split.digest} for name, cell in cells.items()}
+    assert len({source["cell"] for source in sources.values()}) == 2
+
+    def content(name, *words):
+        call("analyse", name, *words, "--json")
+        return json.loads(capsys.readouterr().out)
+
+    for row in content("signs", *folders):
+        assert row["provenance"] == {row["cell"]: sources[row["cell"]]}
+    for row in content("consumers", *folders):
+        assert row["provenance"] == {name: sources[name] for name in (row["first"], row["second"])}
+    for folder in folders:
+        call("score", folder, "ego-speed")
+        call("evaluate", folder, "--draws", "20", "--out", folder / "result.json")
+    capsys.readouterr()
+    for row in content("wins", *folders):  # rows over cells state all of them
+        assert row["provenance"] == sources
+    saved = [str(folder / "result.json") for folder in folders]
+    for row in content("concentration", *saved):
+        assert row["provenance"] == {row["cell"]: sources[Path(row["cell"]).parent.name]}
+    whole = content("targets", *folders, "--gate", "gate-ridge")
+    assert whole["provenance"] == sources
 
 
 def test_a_folder_of_cells_stands_for_its_cells(cells, capsys):

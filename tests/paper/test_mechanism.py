@@ -1,6 +1,7 @@
 """Analyses that read a built cell's data again, against plain loops: harm mechanism, viability, lift bias."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +10,19 @@ from commands import call
 from deepval.cells.sources import located
 from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.errors import InputError
-from deepval.paper.analyses import changes, gallery, lift, mechanism, observations, viability
+from deepval.paper.analyses import (
+    changes,
+    gallery,
+    lift,
+    mechanism,
+    observations,
+    operating_points,
+    persistence,
+    viability,
+)
 from deepval.paper.analyses.mechanism import unit_reactions
 from deepval.perception.placing import monocular_objects
+from deepval.progress import unwatched
 from deepval.systems.outcomes import branches
 from kitti_files import write_kitti
 from reference.driving import iou
@@ -198,6 +209,29 @@ def test_lift_bias_is_that_of_a_loop_over_detections(cells):
         assert row.detections == len(excess)
         assert row.mean_m == (pytest.approx(np.mean(excess)) if excess else None)
         assert row.median_m == (pytest.approx(np.median(excess)) if excess else None)
+
+
+def test_frames_that_a_specification_leaves_out_are_not_counted(cells):
+    # To leave out every frame of a unit, all of them perceived, is to name the other units.
+    name, cell = next(iter(cells.items()))
+    spec = located(cell)
+    first, *others = UNITS
+    without = replace(spec, left_out={first: tuple(range(len(unit_data(spec, first).scene)))})
+    for analysis in (lift, observations):
+        rows, expected = (
+            analysis.rows({name: cell}, {name: chosen}, units=units)
+            for chosen, units in ((without, "all"), (spec, others))
+        )
+        assert rows == expected
+        assert rows != analysis.rows({name: cell}, {name: spec})
+    ends = operating_points.ends_of(spec)
+    grids = ends.cheap.grid, ends.full.grid
+    some = operating_points.counted(without, ends, grids, UNITS)
+    for own, other in zip(some, operating_points.counted(spec, ends, grids, others), strict=True):
+        np.testing.assert_equal(own, other)
+    assert operating_points.tuned(without, ends, UNITS) == operating_points.tuned(spec, ends, others)
+    kept, filtered = (persistence._filtered(*pair, unwatched)[True] for pair in ((without, UNITS), (spec, others)))
+    assert kept == filtered
 
 
 @pytest.mark.parametrize("name", ["viability", "lift"])

@@ -79,6 +79,11 @@ def test_every_analysis_has_rows_tables_and_a_chart(whole):
     assert set(done.outcomes) == set(CHOSEN)
     assert not any(each.refused for found in done.outcomes.values() for each in found.values())
     content = json.loads((folder / "out" / "report.json").read_text(encoding="utf-8"))
+    stated = [{name: item[name] for name in ("cell", "id", "split")} for item in content["cells"]]
+    assert stated == [{"cell": at.label, "id": at.cell.id, "split": at.cell.split.digest} for at in done.cells]
+    for name in ("report.md", "report.html"):
+        page = (folder / "out" / name).read_text(encoding="utf-8")
+        assert all(at.cell.id[-12:] in page and at.cell.split.digest[:12] in page for at in done.cells)
     labels = [cell["cell"] for cell in content["cells"]]
     assert labels == ["yolov8s-320-640 braking monocular", "yolov8s-320-640 receding-horizon monocular"]
     own = signs.rows({at.label: at.cell for at in done.cells})

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from deepval.errors import InputError
-from deepval.perception.reported.detections import DONE, NEVER_RUN, DetectionSet
+from deepval.perception.reported.detections import DONE, NEVER_RUN
 from deepval.perception.reported.losses import (
     LOSSES,
     area,
@@ -15,11 +15,11 @@ from deepval.perception.reported.losses import (
 from deepval.perception.reported.matching import assignment, match_candidates, matching
 from deepval.perception.reported.score_thresholds import (
     GRID,
-    PAIRS,
+    STEPS,
     Rates,
     best_threshold,
-    operating_points,
-    rates,
+    own_scale_points,
+    unit_counts,
 )
 from driving import detections, random_boxes, truth
 from reference import matching as slow
@@ -190,34 +190,34 @@ def test_recall_thresholds_are_reached_without_rounding():
 def test_operating_points_count_like_matching_at_each_threshold():
     rng = np.random.default_rng(2)
     found, reference = crowd(rng, 30)
-    modes = DetectionSet("m", "probabilities", {"0000": found})
-    counted = rates(modes, [reference], grid=(0.1, 0.5, 0.9))
+    counted = unit_counts(found, reference, grid=(0.1, 0.5, 0.9))
     for place, threshold in enumerate((0.1, 0.5, 0.9)):
         thresholded = found.where(found.score >= threshold)
         match = matching(thresholded, reference)
         expected = len(thresholded), (match.partner >= 0).sum(), match.false_positive.sum(), match.missed.sum()
-        assert tuple(column[place] for column in counted[1:]) == expected
-    with pytest.raises(InputError, match="calibrate them first"):
-        rates(DetectionSet("m", "raw", {"0000": found}), [reference])
+        assert tuple(counted[:, place]) == expected
 
 
-def made_up(boxes, right, wrong, missed, grid=(0.2, 0.25, 0.3, 0.4)):
-    return Rates(np.array(grid), *(np.array(column) for column in (boxes, right, wrong, missed)))
+def made_up(boxes, right, wrong, missed):
+    return Rates(np.array([0.2, 0.25, 0.3, 0.4]), *(np.array(column) for column in (boxes, right, wrong, missed)))
+
+
+def operating_points(cheap, full):
+    """S1 to S3 with the cheap mode at 0.25."""
+    return own_scale_points(cheap, full, at=1)
 
 
 def test_operating_points_by_hand():
     cheap = made_up([9, 6, 5, 1], [4, 4, 4, 1], [4, 2, 1, 0], [2, 2, 2, 5])
     full = made_up([20, 8, 4, 3], [6, 5, 4, 3], [9, 3, 2, 0], [0, 1, 2, 3])
     points = operating_points(cheap, full)
-    assert (points["S0"].cheap, points["S0"].full) == (0.25, 0.25)
+    assert points["S1"].cheap == points["S3"].cheap == 0.25
     assert points["S1"].full == 0.3
     assert (points["S2"].cheap, points["S2"].full) == (0.3, 0.25)
     assert points["S3"].full == 0.3
     none = operating_points(cheap, made_up([9] * 4, [1] * 4, [8] * 4, [5] * 4))["S3"]
     assert none.full is None
     assert "as precise" in none.reason
-    with pytest.raises(InputError, match="one grid"):
-        operating_points(cheap, made_up([1], [1], [1], [1], grid=(0.25,)))
 
 
 def test_ties_of_operating_points():
@@ -231,6 +231,6 @@ def test_ties_of_operating_points():
 
 def test_grids_and_tuned_thresholds():
     assert (GRID[0], GRID[-1], len(GRID)) == (0.10, 0.95, 86)
-    assert len(PAIRS) == len(set(PAIRS)) == 25
+    assert len(STEPS) == len(set(STEPS)) == 5
     assert best_threshold(lambda threshold: abs(threshold - 0.4)) == (0.4, 0.0)
     assert best_threshold(lambda threshold: 3.0).threshold == 0.10

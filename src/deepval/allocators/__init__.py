@@ -21,7 +21,7 @@ from deepval.allocators.models import Boosting, Mlp, Ridge
 from deepval.allocators.pixel import PixelRouter
 from deepval.allocators.pixel_training import PixelRecipe
 from deepval.allocators.row_allocator import Learned, RowRecipe
-from deepval.errors import InputError
+from deepval.errors import InputError, suggestion
 
 __all__ = [
     "FEATURE_SETS",
@@ -65,7 +65,7 @@ RECIPES: dict[str, Recipe] = {
 def recipe_by_name(name: str) -> Recipe:
     """The recipe of this name."""
     if name not in RECIPES:
-        raise InputError(f"A recipe must be one of {', '.join(RECIPES)}; found {name!r}.")
+        raise InputError(f"A recipe must be one of {', '.join(RECIPES)}; found {name!r}{suggestion(name, RECIPES)}")
     return RECIPES[name]
 
 

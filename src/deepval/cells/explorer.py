@@ -72,11 +72,6 @@ def planned(system: System, plan: Float[np.ndarray, "*plan"], scene: Scene) -> d
     return {"poses": _rounded(poses), "footprint_m": _rounded(scene.vehicle.corners_m(poses[-1, 1:]))}
 
 
-def outlined(objects: Objects) -> dict[str, Any]:
-    """Corners of objects."""
-    return {"corners_m": _rounded(objects.corners_m)}
-
-
 def _driven_path(truth: Truth, frame: int) -> list[list[float]]:
     if truth.future is None:
         return []
@@ -296,7 +291,8 @@ def _frame(
     more = {} if around is None else {"road": around}
     if more:
         for mode, entry in modes.items():
-            entry |= planned(system, branches.plans[mode][t], now) | outlined(objects[mode].at(t))
+            entry |= planned(system, branches.plans[mode][t], now)
+            entry["corners_m"] = _rounded(objects[mode].at(t).corners_m)
     return {
         "input": str(outcomes.input[row]),
         "unit": scene.unit,

@@ -31,7 +31,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS, unit_folds
 from deepval.engines import Map
-from deepval.errors import InputError, InputWarning, NothingToLearnError
+from deepval.errors import InputError, InputWarning, NothingToLearnError, suggestion
 from deepval.features import Sight
 from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS
@@ -219,8 +219,11 @@ class Scored:
         return Scores(self.name, values, covered, self.modes, self.kind, fit)
 
 
-def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
-    """A signal by its name, or a fitted allocator by its file or by its name in a cell's folder."""
+def allocator_named(text: str | Path, cell: Path | None = None, *, others: Sequence[str] = ()) -> Allocator:
+    """A signal by its name, or a fitted allocator by its file or by its name in a cell's folder.
+
+    `others` are further words that the caller understands, for the suggestion in the message.
+    """
     if isinstance(text, str) and text in SIGNALS:
         return SIGNALS[text]
     file = Path(text)
@@ -228,10 +231,13 @@ def allocator_named(text: str | Path, cell: Path | None = None) -> Allocator:
         beside = fitted_file(cell, file.name)
         file = beside if reading.is_file(beside) else file
     if not reading.exists(file):
+        diagnostics = DIAGNOSTICS | PLANNING_DIAGNOSTICS
+        advice = suggestion(text, [*SIGNALS, *diagnostics, *others, *RECIPES])
+        if text in RECIPES:
+            advice = f", which is not fitted: `deepval fit {cell or 'CELL'} -a {text}` fits it."
         raise InputError(
-            f"What scores must be a signal ({', '.join(SIGNALS)}), a diagnostic "
-            f"({', '.join(DIAGNOSTICS | PLANNING_DIAGNOSTICS)}) "
-            f"or a file that `deepval fit` wrote; found {str(text)!r}."
+            f"What scores must be a signal ({', '.join(SIGNALS)}), a diagnostic ({', '.join(diagnostics)}) "
+            f"or a file that `deepval fit` wrote; found {str(text)!r}{advice}"
         )
     return read_allocator(file)
 

@@ -112,6 +112,11 @@ class BuiltCell:
         return self.manifest.id
 
     @property
+    def provenance(self) -> dict[str, str | None]:
+        """What every result on the cell states: its id, and the SHA-256 of its split."""
+        return {"cell": self.id, "split": self.split.digest}
+
+    @property
     def definition(self) -> Mapping[str, Any]:
         """Everything that the cell depends on."""
         return self.manifest.definition

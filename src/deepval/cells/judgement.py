@@ -30,9 +30,6 @@ from deepval.tables.scores import Fit, Kind, Missing, Scores, align_all, kind_of
 from deepval.tables.values import ValueTable, read_values
 
 if TYPE_CHECKING:
-    from deepval.cells.folder import BuiltCell
-
-if TYPE_CHECKING:
     from deepval.cells.fitting import Scored
     from deepval.cells.folder import BuiltCell
 
@@ -118,6 +115,11 @@ class EvaluationData:
     def roles(self) -> tuple[str, ...]:
         """Words that stand for units."""
         return () if self.cell is None else ROLES
+
+    @property
+    def provenance(self) -> dict[str, str | None]:
+        """Id of the cell and SHA-256 of its split; None for a values file."""
+        return {"cell": None, "split": None} if self.cell is None else self.cell.provenance
 
     @property
     def not_held_out(self) -> str | None:
@@ -374,5 +376,4 @@ def judge(
         return result
     if command is not None:
         note(case.cell, by=command, units=units, scores=aligned, plan=plan)
-    source = replace(result.provenance, cell=case.cell.id, split=case.cell.split.digest)
-    return replace(result, provenance=source)
+    return replace(result, provenance=replace(result.provenance, **case.provenance))

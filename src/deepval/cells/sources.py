@@ -210,7 +210,7 @@ def _from_files(cell: BuiltCell, root: Path | None, files: Mapping[str, Path], m
         raise InputError(f"{cell.folder}: its data set must be read again: give its folder with --root.")
     named = [_mode_file(cell, mode, files) for mode in spec.modes]
     source = open_dataset(spec.dataset, root, **({} if maps is None else {"maps": maps}))
-    source = source.for_units([name for ids in spec.scenarios.values() for name in ids] or None)
+    source = source.for_units([name for item in spec.choices.values() for name in item.get("scenes", ())] or None)
     return replace(from_files(source, named, units=spec.units), left_out=spec.left_out)
 
 

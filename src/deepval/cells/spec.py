@@ -171,7 +171,7 @@ class CellSpec:
         source: The data set on this machine; None where there is only a definition.
         rule: The downstream system itself; None where this version does not have it.
         left_out: Numbers of frames that are perceived but are no inputs, by unit.
-        scenarios: Ids of the scenarios that are read of each unit; units that are not listed are read whole.
+        choices: Parts of units that are read, by unit, where it is not all of their files.
     """
 
     dataset: str
@@ -185,7 +185,7 @@ class CellSpec:
     source: Dataset | None = field(default=None, repr=False)
     rule: System | None = field(default=None, repr=False)
     left_out: Mapping[str, tuple[int, ...]] = field(default_factory=dict, repr=False)
-    scenarios: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    choices: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.modes) < 2:
@@ -206,6 +206,7 @@ class CellSpec:
             "data set": self.dataset,
             "units": len(self.units),
             "files": folder_digests_of(self.files),
+            "choice within units": digest_of(dict(self.choices)),
             "modes": list(self.order),
             "mode": {m.name: {k: v for k, v in m.definition.items() if k != "source"} for m in self.modes},
             "geometry": self.geometry,
@@ -231,7 +232,7 @@ class CellSpec:
                 "name": self.dataset,
                 "files": dict(self.files),
                 "units": list(self.units),
-                **{name: plain(items) for name in ("left_out", "scenarios") if (items := getattr(self, name))},
+                **{name: plain(items) for name in ("left_out", "choices") if (items := getattr(self, name))},
             },
             "modes": {mode.name: mode.definition for mode in self.modes},
             "geometry": self.geometry,
@@ -279,9 +280,9 @@ class CellSpec:
             words.append(_mode_words(mode, files))
             words += [] if mode.threshold is None else [f"--threshold {mode.name}={_digits(mode.threshold)}"]
         words += [f"--class {name}" for name in sorted(self.modes[0].classes or ())]
-        whole = self.source is not None and self.units == self.source.unit_ids() and not self.scenarios
-        if units is None and all(self.units) and not whole:
-            units = ",".join(name for unit in self.units for name in self.scenarios.get(unit, (unit,)))
+        names = [name for unit in self.units for name in self.choices.get(unit, {}).get("scenes", (unit,))]
+        if units is None and all(names) and (self.source is None or tuple(names) != self.source.unit_ids()):
+            units = ",".join(names)
         words += [] if units is None else [f"--units {quoted(units)}"]
         return " ".join([*words, f"--out {quoted(out)}"])
 
@@ -341,7 +342,7 @@ class CellSpec:
                 constants=system["constants"],
                 rule=SYSTEMS.get(system["name"]),
                 left_out={unit: tuple(frames) for unit, frames in definition["dataset"].get("left_out", {}).items()},
-                scenarios={unit: tuple(ids) for unit, ids in definition["dataset"].get("scenarios", {}).items()},
+                choices=dict(definition["dataset"].get("choices", {})),
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise InputError(
@@ -380,7 +381,7 @@ def specs(
     source = material.source
     paths = {name: path for unit in material.units for name, path in source.files(unit).items()}
     files = {name: file_digest(path) for name, path in paths.items()}
-    scenarios = {unit: ids for unit in material.units if (ids := source.scenarios_of(unit))}
+    choices = {unit: choice for unit in material.units if (choice := source.choice(unit))}
     for geometry in geometries:
         if geometry not in PLACINGS:
             raise InputError(f"A geometry must be one of {', '.join(PLACINGS)}; found {geometry!r}.")
@@ -399,7 +400,7 @@ def specs(
             source=source,
             rule=rule,
             left_out=material.left_out,
-            scenarios=scenarios,
+            choices=choices,
         )
         for geometry in geometries
         for name, rule in rules

@@ -261,13 +261,13 @@ def unit_plans(specs: Sequence[CellSpec], unit: str) -> Iterator[UnitPlans]:
             objects[key] = objects[key] if key in objects else objects_of_mode(spec, data, mode.name)
         mode_objects = {mode.name: objects[mode, spec.geometry, spec.persistence] for mode in spec.modes}
         plans = branches(rule, data.scene, mode_objects, data.run)
-        inputs = {**data.run, "inputs": _inputs(spec, data.scene)}
+        inputs = {**data.run, "inputs": input_frames(spec, data.scene)}
         outcomes = unit_outcomes(rule, data.scene, data.truth, branches=plans, run=inputs)
         planned.append((spec, UnitPlans(data, mode_objects, plans, outcomes)))
         yield planned[-1][1]
 
 
-def _inputs(spec: CellSpec, scene: Scene) -> Bool[np.ndarray, "time"]:
+def input_frames(spec: CellSpec, scene: Scene) -> Bool[np.ndarray, "time"]:
     """Frames that the specification does not leave out."""
     marks = np.ones(len(scene), dtype=bool)
     frames = np.array(spec.left_out.get(scene.unit, ()), dtype=int)

@@ -15,7 +15,7 @@ from deepval.cells.judgement import shared_seeds
 from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
 from deepval.cells.spec import ROLES, CellSpec
 from deepval.cli import options
-from deepval.cli.commands import LOOK, OptionGroup, lazy_group, limits
+from deepval.cli.commands import LOOK, OptionGroup, lazy_group, limits, option
 from deepval.cli.options import DrawOptions, Workers
 from deepval.cli.terminal import ENDLESS, as_json, look, step_bar, watch
 from deepval.errors import InputError, InputWarning
@@ -29,7 +29,7 @@ from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
 from deepval.report.text_tables import Table
-from deepval.results import KINDS, MEASURED, Result
+from deepval.results import KINDS, MEASURED, Result, lists_by_key
 from deepval.tables.costs import Costs
 
 FORMS = ("text", "markdown", "csv", "latex", "json")
@@ -71,10 +71,7 @@ class Cells(OptionGroup):
         with step_bar() as step:
             collected = find_cells(names, data=self.data, work=self.work, watch=watch, step=step)
         self.specs.update(collected.specs)
-        reasons: dict[str, list[str]] = {}
-        for cell, lines in collected.lacking.items():
-            for line in lines:
-                reasons.setdefault(line, []).append(cell)
+        reasons = lists_by_key((line, cell) for cell, lines in collected.lacking.items() for line in lines)
         for line, cells in reasons.items():
             names_text = cells[0] if len(cells) == 1 else f"{cells[0]} and {len(cells) - 1} more"
             warnings.warn(InputWarning(f"Not built: {names_text} lack {line}."), stacklevel=2)
@@ -98,20 +95,14 @@ class ReadAgain(OptionGroup):
     """The data that cells were built from, to read them again."""
 
     root: Annotated[
-        Path | None,
-        typer.Option("--root", help="Folder of the data set that the cells were built from, to read it again."),
+        Path | None, option("--root", "Folder of the data set that the cells were built from, to read it again.")
     ] = None
-    mode: Annotated[
-        list[str] | None, typer.Option("--mode", help="NAME=DETECTIONS of a mode, to read it again. Repeatable.")
-    ] = None
-    maps: Annotated[
-        Path | None, typer.Option("--maps", help="Folder of lane maps, where the cells were built with one.")
-    ] = None
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", help="Weights of the learned planner, for cells of it."),
-    ] = None
-    masks: Annotated[Path | None, typer.Option("--masks", help="Masks that belong to the weights.")] = None
+    mode: Annotated[list[str] | None, option("--mode", "NAME=DETECTIONS of a mode, to read it again. Repeatable.")] = (
+        None
+    )
+    maps: Annotated[Path | None, option("--maps", "Folder of lane maps, where the cells were built with one.")] = None
+    weights: Annotated[Path | None, option("--weights", "Weights of the learned planner, for cells of it.")] = None
+    masks: Annotated[Path | None, option("--masks", "Masks that belong to the weights.")] = None
 
     def __post_init__(self) -> None:
         if self.root is None and (self.mode or self.maps):
@@ -151,7 +142,7 @@ class Charges(OptionGroup):
     alpha: options.Alphas = None
     budget: Annotated[
         list[str] | None,
-        typer.Option("--budget", help="selection, latency, energy or money; measured budgets charge. Repeatable."),
+        option("--budget", "selection, latency, energy or money; measured budgets charge. Repeatable."),
     ] = None
     rails: options.Rails = None
 
@@ -179,11 +170,10 @@ class Charges(OptionGroup):
 class Shown(OptionGroup):
     """The format of the rows, and the file they are written to; checked before any work."""
 
-    form: Annotated[
-        str | None,
-        typer.Option("--format", help=f"{', '.join(FORMS)}. Default: by the name of --out, or text."),
-    ] = None
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File to write instead of printing.")] = None
+    form: Annotated[str | None, option("--format", f"{', '.join(FORMS)}. Default: by the name of --out, or text.")] = (
+        None
+    )
+    out: Annotated[Path | None, option("--out", "File to write instead of printing.", short="-o")] = None
     json: options.Json = False
 
     def __post_init__(self) -> None:
@@ -197,12 +187,14 @@ class Shown(OptionGroup):
         usual = "json" if self.json else SUFFIXES.get("" if self.out is None else self.out.suffix, "text")
         return self.form or usual
 
-    def write(self, declared: Analysis, rows: Sequence[Any], **settings: Any) -> None:
-        """Print or write the rows; CSV and JSON have every field unrounded."""
+    def write(
+        self, declared: Analysis, rows: Sequence[Any], provenance: Mapping[str, Mapping[str, Any]], **settings: Any
+    ) -> None:
+        """Print or write the rows; CSV and JSON have every field unrounded, and JSON id and split of the cells."""
         if self.chosen == "csv":
             text = forms.records_csv([asdict(row) for row in rows])
         elif self.chosen == "json":
-            text = as_json(_content(declared, rows))
+            text = as_json(_content(declared, rows, provenance))
         else:
             text = self._text(declared.report_tables(rows, summary_first=False, **settings))
         if self.out is None:
@@ -220,13 +212,18 @@ class Shown(OptionGroup):
         return render_tables(tables, **look())
 
 
-def _content(declared: Analysis, rows: Sequence[Any]) -> Any:
+def _content(declared: Analysis, rows: Sequence[Any], provenance: Mapping[str, Mapping[str, Any]]) -> Any:
+    def record(row: Any) -> dict[str, Any]:
+        content = asdict(row)
+        named = {text: provenance[text] for text in content.values() if isinstance(text, str) and text in provenance}
+        return content | {"provenance": named or provenance}
+
     if declared.whole:
-        return asdict(rows[0])
-    records = [asdict(row) for row in rows]
+        return record(rows[0])
+    records = [record(row) for row in rows]
     if declared.over_cells is None:
         return records
-    return {"rows": records, "over_cells": [asdict(row) for row in declared.over_cells(rows)]}
+    return {"rows": records, "over_cells": [record(row) for row in declared.over_cells(rows)]}
 
 
 def units_of(text: str) -> str | list[str]:
@@ -343,7 +340,7 @@ def _run(declared: Analysis, values: dict[str, Any]) -> None:
         supplied |= {"budgets": choices.measured(), "kinds": choices.kinds}
     settings = {name.removeprefix("own_"): value for name, value in values.items() if name.startswith("own_")}
     settings |= {name: value for name, value in supplied.items() if name in declared.parameters}
-    rows = _rows(declared, choices, settings, values)
+    rows, provenance = _rows(declared, choices, settings, values)
     if declared.empty is not None and not rows:
         raise InputError(declared.empty)
     if figure is not None:
@@ -352,7 +349,7 @@ def _run(declared: Analysis, values: dict[str, Any]) -> None:
         assert declared.figure is not None
         draw = declared.figure
         write_figure(figure, lambda: draw(rows[0] if declared.whole else rows))
-    output.write(declared, rows, **settings)
+    output.write(declared, rows, provenance, **settings)
 
 
 def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
@@ -366,7 +363,10 @@ def _choices(declared: Analysis, values: dict[str, Any]) -> Choices:
     return Choices(command=f"analyse {declared.name}", labels=dict.fromkeys(recipes, declared.labels), **chosen)
 
 
-def _rows(declared: Analysis, choices: Choices, settings: dict[str, Any], values: dict[str, Any]) -> list[Any]:
+def _rows(
+    declared: Analysis, choices: Choices, settings: dict[str, Any], values: dict[str, Any]
+) -> tuple[list[Any], Mapping[str, Mapping[str, Any]]]:
+    """The rows, and the provenance of every cell or saved result by its name in them."""
     sources: Cells = values["sources"]
     costs = values["charges"].own_costs if "charges" in values else None
     saved: dict[str, Result] = {}
@@ -386,9 +386,11 @@ def _rows(declared: Analysis, choices: Choices, settings: dict[str, Any], values
     workers: Workers | None = values.get("workers")
     with nullcontext() if workers is None else workers.start() as engine:
         passed = {} if engine is None else {"map_fits": engine.map}
-        return rows_of(
+        rows = rows_of(
             declared, cells, settings, command=f"analyse {declared.name}", saved=saved, watch=watch, **passed
         )
+    stated = {name: {key: result.provenance[key] for key in ("cell", "split")} for name, result in saved.items()}
+    return rows, stated | {name: cell.provenance for name, cell in built.items()}
 
 
 def _value(option: Option | None, value: Any) -> Any:

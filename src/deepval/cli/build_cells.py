@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import typer
-
 from deepval.cells import sources, spec
 from deepval.cli import options, terminal
-from deepval.cli.commands import OptionGroup, limits
+from deepval.cli.commands import OptionGroup, option
 from deepval.cli.options import Json, Workers
 from deepval.cli.terminal import say
 from deepval.datasets import DATASETS, Dataset, open_dataset
@@ -28,11 +26,8 @@ from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import PROFILES, check_modes
 from deepval.tables.values import ValueTable
 
-DatasetName = Annotated[
-    str | None,
-    typer.Option("--dataset", help=f"Data set: {', '.join(DATASETS)}.", autocompletion=options.completion(*DATASETS)),
-]
-Root = Annotated[Path | None, typer.Option("--root", help="Folder of the data set's files.")]
+DatasetName = Annotated[str | None, option("--dataset", f"Data set: {', '.join(DATASETS)}.", words=DATASETS)]
+Root = Annotated[Path | None, option("--root", "Folder of the data set's files.")]
 
 
 @dataclass(frozen=True)
@@ -65,8 +60,7 @@ class MappedFiles(DataFiles):
     """A data set on disk with its lane maps."""
 
     maps: Annotated[
-        Path | None,
-        typer.Option("--maps", help="Folder of lane maps: nuScenes' map expansion, or ScenarioNet records."),
+        Path | None, option("--maps", "Folder of lane maps: nuScenes' map expansion, or ScenarioNet records.")
     ] = None
 
     def check_maps(self) -> None:
@@ -101,73 +95,58 @@ SYNTHETIC = MappedFiles(dataset="synthetic")
 
 def build(
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder; each cell becomes a folder in it.")],
+    out: Annotated[Path, option("--out", "Folder; each cell becomes a folder in it.", short="-o")],
     files: MappedFiles = SYNTHETIC,
     mode: Annotated[
         list[str] | None,
-        typer.Option("--mode", help=f"NAME=DETECTIONS, cheap first; or a mode without a file: {NAMES}. Repeatable."),
+        option("--mode", f"NAME=DETECTIONS, cheap first; or a mode without a file: {NAMES}. Repeatable."),
     ] = None,
     threshold: Annotated[
-        list[str] | None, typer.Option("--threshold", help="Lowest score of detections: 0.25 or NAME=0.25.")
+        list[str] | None, option("--threshold", "Lowest score of detections: 0.25 or NAME=0.25.")
     ] = None,
     count_matched: Annotated[
         bool,
-        typer.Option(
+        option(
             "--count-matched",
-            help="Choose the full mode's threshold so that both modes report as many boxes on the training units.",
+            "Choose the full mode's threshold so that both modes report as many boxes on the training units.",
         ),
     ] = False,
-    scores: Annotated[
-        list[str] | None, typer.Option("--scores-are", help="NAME=probabilities, raw or none. Repeatable.")
-    ] = None,
+    scores: Annotated[list[str] | None, option("--scores-are", "NAME=probabilities, raw or none. Repeatable.")] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--class",
-            help=f"Keep detections of this class: {', '.join(CLASSES)}; nuScenes has its own names. Repeatable.",
-            autocompletion=options.completion(*CLASSES),
+            f"Keep detections of this class: {', '.join(CLASSES)}; nuScenes has its own names. Repeatable.",
+            words=CLASSES,
         ),
     ] = None,
     geometry: Annotated[
         list[str] | None,
-        typer.Option(
-            "--geometry",
-            help=f"How detections become objects: {', '.join(PLACINGS)}. Repeatable.",
-            autocompletion=options.completion(*PLACINGS),
-        ),
+        option("--geometry", f"How detections become objects: {', '.join(PLACINGS)}. Repeatable.", words=PLACINGS),
     ] = None,
     system: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--system",
-            help=f"Downstream system: {', '.join((*SYSTEMS, *LEARNED))}. Repeatable. Default: braking.",
-            autocompletion=options.completion(*SYSTEMS, *LEARNED),
+            f"Downstream system: {', '.join((*SYSTEMS, *LEARNED))}. Repeatable. Default: braking.",
+            words=(*SYSTEMS, *LEARNED),
         ),
     ] = None,
-    weights: Annotated[
-        Path | None, typer.Option("--weights", help="Weights (.pt, .npz) of the learned planner.")
-    ] = None,
-    masks: Annotated[Path | None, typer.Option("--masks", help="Masks (.json, .npz) of the learned planner.")] = None,
+    weights: Annotated[Path | None, option("--weights", "Weights (.pt, .npz) of the learned planner.")] = None,
+    masks: Annotated[Path | None, option("--masks", "Masks (.json, .npz) of the learned planner.")] = None,
     change: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="NAME=NUMBER: a constant of the systems, such as corridor_half_width_m=1.5."),
+        list[str] | None, option("--set", "NAME=NUMBER: a constant of the systems, such as corridor_half_width_m=1.5.")
     ] = None,
-    persistence: Annotated[
-        bool, typer.Option("--persistence", help="Keep only detections that last three frames.")
-    ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse units without any detection.")] = False,
+    persistence: Annotated[bool, option("--persistence", "Keep only detections that last three frames.")] = False,
+    strict: Annotated[bool, option("--strict", "Refuse units without any detection.")] = False,
     costs: Annotated[
         Path | None,
-        typer.Option(
-            "--costs", help=f"Costs to put into every cell: a .toml file or a profile ({', '.join(PROFILES)})."
-        ),
+        option("--costs", f"Costs to put into every cell: a .toml file or a profile ({', '.join(PROFILES)})."),
     ] = None,
-    pictures: Annotated[bool, typer.Option("--pictures", help="Store thumbnails (needed by router-pixel).")] = False,
+    pictures: Annotated[bool, option("--pictures", "Store thumbnails (needed by router-pixel).")] = False,
     seed: Annotated[
         int | None,
-        typer.Option(
-            "--seed", help="Seed of the synthetic world, or of profile-SIZE. Default: 0.", callback=limits(0, 2**63 - 1)
-        ),
+        option("--seed", "Seed of the synthetic world, or of profile-SIZE. Default: 0.", within=(0, 2**63 - 1)),
     ] = None,
     workers: Workers,
     json: Json = False,
@@ -308,10 +287,10 @@ def _changes(texts: list[str] | None) -> dict[str, float]:
 
 
 def _refuse_ignored(dataset: str, options_of_others: dict[str, Any]) -> None:
-    for option, value in options_of_others.items():
+    for name, value in options_of_others.items():
         if value not in (None, []):
             raise InputError(
-                f"{option} changes nothing with --dataset {dataset}: leave it out, or give another --dataset."
+                f"{name} changes nothing with --dataset {dataset}: leave it out, or give another --dataset."
             )
 
 

@@ -8,14 +8,16 @@ import inspect
 import io
 import math
 import os
+import re
 import secrets
 import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
+from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
 from itertools import pairwise
@@ -108,11 +110,14 @@ class GroupedCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words; a repeatable option needs its name only once: `-s a.csv b.csv`."""
         words = _expand_lists(self.params, args)
+        ctx.allow_extra_args = True  # they are refused below, with advice
         try:
             rest = super().parse_args(ctx, list(words))
         except typer.BadParameter as error:
             _refuse_number(error, words)
             raise
+        if rest and not ctx.resilient_parsing:
+            _refuse_extra(self.params, rest[0], ctx.command_path)
         for param in self.params:
             if param.param_type_name == "option" and param.callback is None:
                 check_number(param.opts[0], ctx.params.get(param.name or ""), (-EXACT, EXACT))
@@ -120,6 +125,18 @@ class GroupedCommand(TyperCommand):
         if any(values.get(option) is not None for option in OUTPUTS):
             check_outputs(ctx.info_name or "", values)
         return rest
+
+
+def _refuse_extra(params: Sequence[Any], word: str, command: str) -> NoReturn:
+    """Report an argument too many, with the option whose help names it or a similar word, or else a repeatable one."""
+    arguments = [param.metavar or param.name for param in params if param.param_type_name == "argument"]
+    options = {text: param.opts[-1] for param in params[::-1] for text in re.findall(r"[\w-]{3,}", param.help or "")}
+    near = get_close_matches(word, options, n=1, cutoff=0.8)
+    several = [param.opts[-1] for param in params if param.param_type_name == "option" and param.multiple and arguments]
+    meant = [f"{options[text]} {text}" for text in near] or [f"{option} {word}" for option in several]
+    advice = f"did you mean {meant[0]}?" if meant else f"see {command} -h."
+    takes = f"the argument{'s' * (len(arguments) > 1)} {' '.join(arguments)} alone" if arguments else "options alone"
+    raise InputError(f"{command} takes {takes}; found {word!r} as well: {advice}")
 
 
 def _refuse_number(error: typer.BadParameter, words: Sequence[str]) -> None:
@@ -135,6 +152,35 @@ def _refuse_number(error: typer.BadParameter, words: Sequence[str]) -> None:
             except ValueError:
                 kind = "a whole number" if whole else "a number"
                 raise InputError(f"{name} must be {kind}; found {value!r}.") from error
+
+
+def option(
+    name: str,
+    text: str,
+    *,
+    short: str | None = None,
+    within: tuple[float, float] | None = None,
+    words: Iterable[str] = (),
+    panel: str | None = None,
+) -> Any:
+    """The declaration of an option.
+
+    Args:
+        name: Its name, such as --out.
+        text: Its line in the help.
+        short: Its short name, such as -o.
+        within: The least and the greatest value of a number.
+        words: The words that a shell offers for it.
+        panel: Its heading in the help.
+    """
+    offered = list(words)
+    return typer.Option(
+        *((name,) if short is None else (name, short)),
+        help=text,
+        callback=None if within is None else limits(*within),
+        autocompletion=(lambda: offered) if offered else None,
+        rich_help_panel=panel,
+    )
 
 
 def limits(least: float = -math.inf, greatest: float = math.inf) -> Callable[..., Any]:
@@ -317,6 +363,10 @@ class LazyGroup(TyperGroup):
         super().__init__(**attributes)
         # Names of modules, for the list of names; `get_command` makes the commands.
         self.commands: Any = {name: module for group in self.groups.values() for name, module in group.items()}
+
+    def main(self, *args: Any, prog_name: str | None = None, **settings: Any) -> Any:
+        """Run the words; the program is called deepval, whatever program runs it."""
+        return super().main(*args, prog_name=prog_name or "deepval", **settings)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name, imported now; None if there is none."""

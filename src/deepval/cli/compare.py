@@ -9,6 +9,7 @@ import typer
 
 from deepval.cells.judgement import EvaluationData, judge, note, note_unknown_fits, openings
 from deepval.cli import options, terminal
+from deepval.cli.commands import option
 from deepval.cli.options import (
     OUTPUT,
     SUBJECT,
@@ -159,30 +160,27 @@ def compare(
     calibrate: Calibration = None,
     of: Annotated[
         str,
-        typer.Option(
+        option(
             "--of",
-            help="What to compare: gain, its parts benefit and harm, or area (between the whole gain curves).",
-            rich_help_panel=SUBJECT,
-            autocompletion=options.completion(*STATISTICS, AREA),
+            "What to compare: gain, its parts benefit and harm, or area (between the whole gain curves).",
+            words=(*STATISTICS, AREA),
+            panel=SUBJECT,
         ),
     ] = "gain",
     fail_if: Annotated[
         str | None,
-        typer.Option(
-            "--fail-if",
-            help="Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.",
-            rich_help_panel=OUTPUT,
-            autocompletion=options.completion(*GATES),
+        option(
+            "--fail-if", "Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.", words=GATES, panel=OUTPUT
         ),
     ] = None,
     plan: PlanFile = None,
     register_plan: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--register",
-            help="Compare nothing: register this plan (.toml) in a log beside it, before test units are opened. TABLE "
+            "Compare nothing: register this plan (.toml) in a log beside it, before test units are opened. TABLE "
             "names its cells, so that earlier looks are recorded.",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = None,
     json: Json = False,
@@ -220,11 +218,12 @@ def compare(
     for name, item in judged.items():
         digest = None if following is None else following.plan.digest
         note(cases[name].cell, by="compare", units=item.units, scores=item.scores, plan=digest)
+    provenance = {"provenance": {name: case.provenance for name, case in cases.items()}}
     if of == AREA:
-        _compare_areas(results, one, other, gate=gate, json=json)
+        _compare_areas(results, one, other, gate=gate, json=json, provenance=provenance)
         return
     if json:
-        terminal.print_json([dict(row) for row in rows])
+        terminal.print_json([dict(row) | provenance for row in rows])
     else:
         terminal.print_tables([comparison_table(rows)])
     if following is not None:
@@ -305,14 +304,16 @@ def _rows(
     return compare_over(results, one, other, of=of)
 
 
-def _compare_areas(results: Mapping[str, Result], one: str, other: str, *, gate: str | None, json: bool) -> None:
+def _compare_areas(
+    results: Mapping[str, Result], one: str, other: str, *, gate: str | None, json: bool, provenance: dict[str, Any]
+) -> None:
     """Print the area between two gain curves of one table, and apply the gate to it."""
     if len(results) > 1:
         raise InputError(f"--of area compares on one table; found {len(results)}.")
     (result,) = results.values()
     row = result.area(one, other)
     if json:
-        terminal.print_json(dict(row))
+        terminal.print_json(dict(row) | provenance)
     else:
         terminal.print_tables([area_table(row)])
     if gate and (row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")):

@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from deepval.allocators.pixel_training import torch_library
 from deepval.cells import build, fitting, sources
 from deepval.cells import folder as folders
 from deepval.cells.fitting import Scored
 from deepval.cells.judgement import judge
 from deepval.cli import terminal
-from deepval.cli.commands import limits
+from deepval.cli.commands import option
 from deepval.cli.options import Json, Seed
 from deepval.cli.report_page import page_text, read_result
 from deepval.cli.terminal import say
@@ -39,13 +37,13 @@ SHOWN = "braking-monocular"
 
 def demo(
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for cells and results.")] = Path("demo"),
+    out: Annotated[Path, option("--out", "Folder for cells and results.", short="-o")] = Path("demo"),
     seed: Seed = 0,
     scenes: Annotated[
-        int, typer.Option("--scenes", help="Scenes of the synthetic world.", callback=limits(3, 10_000))
+        int, option("--scenes", "Scenes of the synthetic world.", within=(3, 10_000))
     ] = WorldSettings().scenes,
     pixel: Annotated[
-        bool, typer.Option("--pixel", help="Draw every frame, and add image features and the pixel router (torch).")
+        bool, option("--pixel", "Draw every frame, and add image features and the pixel router (torch).")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -16,7 +16,7 @@ import typer
 import deepval
 from deepval.cells.judgement import EvaluationData, head_of, heads_of, judge, note_unknown_fits, with_note
 from deepval.cli import options, terminal
-from deepval.cli.commands import limits
+from deepval.cli.commands import option
 from deepval.cli.options import (
     INTERVALS,
     MORE,
@@ -56,72 +56,49 @@ def evaluate(
     calibrate: Calibration = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(
-            "--by",
-            help="Judge within groups too: COLUMN, or COLUMN:5,10 to cut numbers there. Repeatable.",
-            rich_help_panel=MORE,
-        ),
+        option("--by", "Judge within groups too: COLUMN, or COLUMN:5,10 to cut numbers there. Repeatable.", panel=MORE),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--memory",
-            help="Memory limit, such as 1.5GB; larger Parquet files are read in pieces. 0: always in pieces. "
+            "Memory limit, such as 1.5GB; larger Parquet files are read in pieces. 0: always in pieces. "
             "Default: DEEPVAL_MEMORY, or most of the free memory.",
-            rich_help_panel=SUBJECT,
+            panel=SUBJECT,
         ),
     ] = None,
     simultaneous: Annotated[
-        bool,
-        typer.Option(
-            "--simultaneous", help="Add intervals that hold for all rows together.", rich_help_panel=INTERVALS
-        ),
+        bool, option("--simultaneous", "Add intervals that hold for all rows together.", panel=INTERVALS)
     ] = False,
     curve: Annotated[
-        int,
-        typer.Option(
-            "--curve", help="Add budget curves with this many points.", callback=limits(0, 10_000), rich_help_panel=MORE
-        ),
+        int, option("--curve", "Add budget curves with this many points.", within=(0, 10_000), panel=MORE)
     ] = 0,
     thresholds: Annotated[
-        bool,
-        typer.Option("--thresholds", help="Add score thresholds and escalation rates.", rich_help_panel=MORE),
+        bool, option("--thresholds", "Add score thresholds and escalation rates.", panel=MORE)
     ] = False,
     apgr: Annotated[
-        bool,
-        typer.Option("--apgr", help="Add APGR and call-performance thresholds (RouteLLM's).", rich_help_panel=MORE),
+        bool, option("--apgr", "Add APGR and call-performance thresholds (RouteLLM's).", panel=MORE)
     ] = False,
     terms: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--terms",
-            help="Loss terms (.parquet, .csv) of the inputs, to store in the result. Default: the cell's.",
-            rich_help_panel=SUBJECT,
+            "Loss terms (.parquet, .csv) of the inputs, to store in the result. Default: the cell's.",
+            panel=SUBJECT,
         ),
     ] = None,
     weight: Annotated[
-        list[str] | None,
-        typer.Option("--weight", help="NAME=NUMBER: weight of a loss term. Repeatable.", rich_help_panel=SUBJECT),
+        list[str] | None, option("--weight", "NAME=NUMBER: weight of a loss term. Repeatable.", panel=SUBJECT)
     ] = None,
     plan: PlanFile = None,
     form: Annotated[
         str | None,
-        typer.Option(
-            "--format",
-            help=f"Output format: {', '.join(FORMS)}. Default: console.",
-            rich_help_panel=OUTPUT,
-            autocompletion=options.completion(*FORMS),
-        ),
+        option("--format", f"Output format: {', '.join(FORMS)}. Default: console.", words=FORMS, panel=OUTPUT),
     ] = None,
     json: Json = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also save the result as JSON.", rich_help_panel=OUTPUT)
-    ] = None,
+    out: Annotated[Path | None, option("--out", "Also save the result as JSON.", short="-o", panel=OUTPUT)] = None,
     whole: Annotated[
-        bool,
-        typer.Option(
-            "--all", help=f"Print every row; default: at most {MOST_ROWS} rows of a table.", rich_help_panel=OUTPUT
-        ),
+        bool, option("--all", f"Print every row; default: at most {MOST_ROWS} rows of a table.", panel=OUTPUT)
     ] = False,
 ) -> None:
     """Judge allocators: gain, intervals, a verdict against random.

@@ -17,7 +17,7 @@ from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.judgement import SCORES
 from deepval.cells.spec import ROLES
 from deepval.cli import options, terminal
-from deepval.cli.commands import limits
+from deepval.cli.commands import option
 from deepval.cli.options import Json, Workers
 from deepval.cli.terminal import say
 from deepval.errors import InputError
@@ -56,20 +56,14 @@ def profile(
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Costs file (.toml) to add the costs to.")],
-    seconds: Annotated[
-        float, typer.Option("--seconds", help="Time limit of each measurement.", callback=limits(0, 1e6))
-    ] = 5.0,
-    tolerance: Annotated[
-        float, typer.Option("--tolerance", help="Relative precision of the median.", callback=limits(0, 1))
-    ] = 0.02,
-    batch: Annotated[
-        int | None, typer.Option("--batch", help="Measure batches of this size too.", callback=limits(1, 100_000))
-    ] = None,
+    out: Annotated[Path, option("--out", "Costs file (.toml) to add the costs to.", short="-o")],
+    seconds: Annotated[float, option("--seconds", "Time limit of each measurement.", within=(0, 1e6))] = 5.0,
+    tolerance: Annotated[float, option("--tolerance", "Relative precision of the median.", within=(0, 1))] = 0.02,
+    batch: Annotated[int | None, option("--batch", "Measure batches of this size too.", within=(1, 100_000))] = None,
     threads: Annotated[
-        int | None, typer.Option("--threads", help="Threads of BLAS, OpenMP and OpenCV.", callback=limits(1, 1_024))
+        int | None, option("--threads", "Threads of BLAS, OpenMP and OpenCV.", within=(1, 1_024))
     ] = None,
-    energy: Annotated[bool, typer.Option("--energy", help="Measure energy above idle; needs a sensor.")] = False,
+    energy: Annotated[bool, option("--energy", "Measure energy above idle; needs a sensor.")] = False,
     json: Json = False,
 ) -> None:
     """Measure the cost of an allocator per input.
@@ -110,7 +104,7 @@ def _table(cards: list[CostCard], modes: Mapping[str, Mapping[str, object]]) -> 
 
     noisy = [card.name for card in cards if not card.timing.tight]
     notes = (
-        f"{cards[0].threads} threads, {cards[0].device}.",
+        f"{cards[0].threads} thread{'s' * (cards[0].threads != 1)}, {cards[0].device}.",
         *(["No mode has ms in the costs file: measure modes with `deepval perceive`."] if not full else []),
         *([f"Not within the tolerance: {', '.join(noisy)}."] if noisy else []),
     )
@@ -127,7 +121,7 @@ def stages_of(target: str, cell: Path) -> tuple[str, Stages, Items]:
     The first stage starts at the cheap mode's boxes and includes the memory of earlier frames. For a learned allocator,
     it ends with the row that its models take.
     """
-    allocator, built = allocator_named(target, cell), read_cell(cell)
+    allocator, built = allocator_named(target, cell, others=(ALL,)), read_cell(cell)
     frames = _frames(built)
     steps = dict(allocator.stages())
     first = next(iter(steps))
@@ -184,33 +178,29 @@ def fit(
     *,
     out: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--out",
-            "-o",
-            help="File for the fitted allocator, or folder for several. Default: CELL/allocators/NAME.json.",
+            "File for the fitted allocator, or folder for several. Default: CELL/allocators/NAME.json.",
+            short="-o",
         ),
     ] = None,
     allocator: Annotated[
         list[str] | None,
-        typer.Option("--allocator", "-a", help=f"{', '.join(RECIPES)}; all: those that need no extra. Repeatable."),
+        option("--allocator", f"{', '.join(RECIPES)}; all: those that need no extra. Repeatable.", short="-a"),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", help=f"Training target; default: the allocator's. {', '.join(TARGETS)}.")
+        str | None, option("--target", f"Training target; default: the allocator's. {', '.join(TARGETS)}.")
     ] = None,
     units: Annotated[
-        str | None, typer.Option("--units", help="fit (train and validation; the default), train, a,b,c or a file.")
+        str | None, option("--units", "fit (train and validation; the default), train, a,b,c or a file.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="Seed of the fit. Default: 0.", callback=limits(0, 2**63 - 1))
-    ] = None,
-    like: Annotated[
-        Path | None, typer.Option("--like", help="Repeat the fit of this file: same bytes on the same cell.")
-    ] = None,
+    seed: Annotated[int | None, option("--seed", "Seed of the fit. Default: 0.", within=(0, 2**63 - 1))] = None,
+    like: Annotated[Path | None, option("--like", "Repeat the fit of this file: same bytes on the same cell.")] = None,
     export: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--export",
-            help="Fit nothing: write this fitted allocator (its file, or its name in the cell's folder) as an ONNX "
+            "Fit nothing: write this fitted allocator (its file, or its name in the cell's folder) as an ONNX "
             "graph to --out FILE.onnx.",
         ),
     ] = None,
@@ -289,11 +279,10 @@ def score(
     allocator: AllocatorName,
     *,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Scores file (.csv, .parquet). Default: CELL/scores/NAME.csv."),
+        Path | None, option("--out", "Scores file (.csv, .parquet). Default: CELL/scores/NAME.csv.", short="-o")
     ] = None,
     units: Annotated[
-        str, typer.Option("--units", help="Units to score: test, validation, train, fit, all, a,b,c or a file.")
+        str, option("--units", "Units to score: test, validation, train, fit, all, a,b,c or a file.")
     ] = "validation,test",
     json: Json = False,
 ) -> None:

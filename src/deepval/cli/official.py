@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from deepval.cli import options, terminal
-from deepval.cli.commands import limits
+from deepval.cli.commands import option
 from deepval.cli.options import DataFolder, Json, Workers, WorkFolder
 from deepval.cli.terminal import say
 from deepval.doctor import doctor as checkup
@@ -69,25 +69,19 @@ def reproduce(
     *,
     data: DataFolder = None,
     work: WorkFolder = WORK,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for report.html, report.md and report.json.")] = Path(
+    out: Annotated[Path, option("--out", "Folder for report.html, report.md and report.json.", short="-o")] = Path(
         "reproduction"
     ),
-    costs: Annotated[
-        str | None,
-        typer.Option("--costs", help="Costs for cells without costs: a .toml file or a profile."),
-    ] = None,
+    costs: Annotated[str | None, option("--costs", "Costs for cells without costs: a .toml file or a profile.")] = None,
     analyses: Annotated[
-        list[str] | None,
-        typer.Option("--analysis", help="Name of an analysis to run. Repeatable. Default: all."),
+        list[str] | None, option("--analysis", "Name of an analysis to run. Repeatable. Default: all.")
     ] = None,
     allocators: Annotated[
-        list[str] | None, typer.Option("--allocator", "-a", help="Recipe to fit. Repeatable. Default: all.")
+        list[str] | None, option("--allocator", "Recipe to fit. Repeatable. Default: all.", short="-a")
     ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option(
-            "--plan", help="A registered plan: make its comparisons over the cells, and report what was planned."
-        ),
+        option("--plan", "A registered plan: make its comparisons over the cells, and report what was planned."),
     ] = None,
     workers: Workers = EVERY_CORE,
     json: Json = False,
@@ -265,35 +259,28 @@ def leaderboard(
         ),
     ],
     *,
-    cells: Annotated[Path, typer.Option("--cells", help="Folder of cells that `deepval build` wrote.")],
+    cells: Annotated[Path, option("--cells", "Folder of cells that `deepval build` wrote.")],
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for leaderboard.json, .md and .html. Not with --check."),
+        Path | None, option("--out", "Folder for leaderboard.json, .md and .html. Not with --check.", short="-o")
     ] = None,
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Check one submission as scoring does; list problems by file, row and id."),
+        bool, option("--check", "Check one submission as scoring does; list problems by file, row and id.")
     ] = False,
     draws: Annotated[
         int,
-        typer.Option(
-            "--draws",
-            help="Number of bootstrap draws of units.",
-            callback=limits(0, options.MOST_DRAWS),
-            rich_help_panel=options.INTERVALS,
+        option(
+            "--draws", "Number of bootstrap draws of units.", within=(0, options.MOST_DRAWS), panel=options.INTERVALS
         ),
     ] = 1000,
     seed: options.Seed = 0,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 2 if a submission is refused or removed from the base.")
+        bool, option("--strict", "Exit with 2 if a submission is refused or removed from the base.")
     ] = False,
     base: Annotated[
-        Path | None,
-        typer.Option("--base", help="Folder of the current board, if FOLDER is a proposal; its history counts."),
+        Path | None, option("--base", "Folder of the current board, if FOLDER is a proposal; its history counts.")
     ] = None,
     cache: Annotated[
-        Path | None,
-        typer.Option("--cache", help="Folder for judgements; unchanged submissions are not judged again."),
+        Path | None, option("--cache", "Folder for judgements; unchanged submissions are not judged again.")
     ] = None,
     json: Json = False,
 ) -> None:

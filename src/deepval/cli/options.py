@@ -10,7 +10,7 @@ import typer
 
 from deepval.cells.judgement import EvaluationData, read_evaluation_data
 from deepval.cells.spec import ROLES
-from deepval.cli.commands import OptionGroup, check_number, limits
+from deepval.cli.commands import OptionGroup, check_number, option
 from deepval.engines import ENGINES, Engine, engine
 from deepval.errors import InputError, suggestion
 from deepval.files import reading
@@ -28,11 +28,6 @@ MORE, OUTPUT, ENGINE = "Further tables", "Output", "Workers"
 """Headings of options in the help of a command."""
 
 
-def completion(*words: str) -> Callable[[], list[str]]:
-    """The words that a shell offers for an option."""
-    return lambda: list(words)
-
-
 Values = Annotated[
     Path,
     typer.Argument(
@@ -41,83 +36,69 @@ Values = Annotated[
 ]
 ScoreFiles = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--scores",
-        "-s",
-        help="Scores files with columns input, score: -s a.csv b.csv, or NAME=FILE. Repeatable. For a cell also names "
+        "Scores files with columns input, score: -s a.csv b.csv, or NAME=FILE. Repeatable. For a cell also names "
         "of files in its folder scores; default: all of them.",
-        rich_help_panel=SUBJECT,
+        short="-s",
+        panel=SUBJECT,
     ),
 ]
 CostFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--costs",
-        help=f"Costs of modes and allocators: a .toml file or a profile ({', '.join(PROFILES)}). Default: the cell's.",
-        rich_help_panel=SUBJECT,
+        f"Costs of modes and allocators: a .toml file or a profile ({', '.join(PROFILES)}). Default: the cell's.",
+        panel=SUBJECT,
     ),
 ]
 Alphas = Annotated[
     list[float] | None,
-    typer.Option(
+    option(
         "--alpha",
-        help="Budget share in (0, 1]. Repeatable. Default: 0.1, 0.2, 0.3, 0.5.",
-        callback=limits(),  # a share, which the budget checks
-        rich_help_panel=BUDGETS,
+        "Budget share in (0, 1]. Repeatable. Default: 0.1, 0.2, 0.3, 0.5.",
+        within=(-math.inf, math.inf),  # a share, which the budget checks
+        panel=BUDGETS,
     ),
 ]
 Rails = Annotated[
     str | None,
-    typer.Option(
-        "--rails",
-        help="Energy convention: mj (module, the default), mj_gpu, mj_all.",
-        rich_help_panel=BUDGETS,
-        autocompletion=completion(*RAILS),
-    ),
+    option("--rails", "Energy convention: mj (module, the default), mj_gpu, mj_all.", words=RAILS, panel=BUDGETS),
 ]
 Skipping = Annotated[
-    bool,
-    typer.Option(
-        "--skipping", help="Charge the full mode instead of the cheap one, not after it.", rich_help_panel=BUDGETS
-    ),
+    bool, option("--skipping", "Charge the full mode instead of the cheap one, not after it.", panel=BUDGETS)
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", help="Random seed.", callback=limits(0, 2**63 - 1), rich_help_panel=INTERVALS)
-]
-Units = Annotated[str | None, typer.Option("--units", help="Units: a,b,c or a file with one per line.")]
+Seed = Annotated[int, option("--seed", "Random seed.", within=(0, 2**63 - 1), panel=INTERVALS)]
+Units = Annotated[str | None, option("--units", "Units: a,b,c or a file with one per line.")]
 Calibration = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--calibrate",
-        help="Units that set thresholds, such as validation. For a cell also by role.",
-        rich_help_panel=SUBJECT,
-        autocompletion=completion(*ROLES),
+        "Units that set thresholds, such as validation. For a cell also by role.",
+        words=ROLES,
+        panel=SUBJECT,
     ),
 ]
 PlanFile = Annotated[
     Path | None,
-    typer.Option(
-        "--plan",
-        help="A registered plan: report which comparisons were planned (with --json: on stderr).",
-        rich_help_panel=OUTPUT,
+    option(
+        "--plan", "A registered plan: report which comparisons were planned (with --json: on stderr).", panel=OUTPUT
     ),
 ]
 DataFolder = Annotated[
-    Path | None, typer.Option("--data", help="Folder with the data sets of tracks: kitti_tracking, nuscenes, ...")
+    Path | None, option("--data", "Folder with the data sets of tracks: kitti_tracking, nuscenes, ...")
 ]
-WorkFolder = Annotated[
-    Path, typer.Option("--work", help="Folder for cells and stored work; a stopped run continues there.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
+WorkFolder = Annotated[Path, option("--work", "Folder for cells and stored work; a stopped run continues there.")]
+Json = Annotated[bool, option("--json", "Print JSON.", panel=OUTPUT)]
 
 
 @dataclass(frozen=True)
 class DrawOptions(OptionGroup):
     """The draws of units behind intervals."""
 
-    draws: Annotated[
-        str, typer.Option("--draws", help="Number of bootstrap draws of units, or 'exact'.", rich_help_panel=INTERVALS)
-    ] = "1000"
+    draws: Annotated[str, option("--draws", "Number of bootstrap draws of units, or 'exact'.", panel=INTERVALS)] = (
+        "1000"
+    )
     seed: Seed = 0
     number: int | Literal["exact"] = field(init=False)
     """Number of draws, or "exact"."""
@@ -139,11 +120,11 @@ class Budgets(OptionGroup):
     alpha: Alphas = None
     budget: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--budget",
-            help=f"{', '.join(KINDS)}. Repeatable. Default: those that the costs allow.",
-            rich_help_panel=BUDGETS,
-            autocompletion=completion(*KINDS),
+            f"{', '.join(KINDS)}. Repeatable. Default: those that the costs allow.",
+            words=KINDS,
+            panel=BUDGETS,
         ),
     ] = None
 
@@ -186,29 +167,25 @@ class SubjectOptions(OptionGroup):
     costs: CostFile = None
     modes: Annotated[
         str | None,
-        typer.Option(
-            "--modes",
-            help="Modes to judge, cheap first: small,large. Default: the file's order.",
-            rich_help_panel=SUBJECT,
-        ),
+        option("--modes", "Modes to judge, cheap first: small,large. Default: the file's order.", panel=SUBJECT),
     ] = None
     units: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--units",
-            help="Units to judge: a,b,c or a file with one per line; for a cell also test, validation, train, fit or "
+            "Units to judge: a,b,c or a file with one per line; for a cell also test, validation, train, fit or "
             "all. Default: test, or all if no scores were fitted.",
-            rich_help_panel=SUBJECT,
-            autocompletion=completion(*ROLES),
+            words=ROLES,
+            panel=SUBJECT,
         ),
     ] = None
     missing: Annotated[
         str,
-        typer.Option(
+        option(
             "--missing",
-            help="Inputs without a score: error, or worst (ranked last).",
-            rich_help_panel=SUBJECT,
-            autocompletion=completion("error", "worst"),
+            "Inputs without a score: error, or worst (ranked last).",
+            words=("error", "worst"),
+            panel=SUBJECT,
         ),
     ] = "error"
     missing_rule: Missing = field(init=False)
@@ -228,30 +205,20 @@ class Workers(OptionGroup):
 
     engine: Annotated[
         str,
-        typer.Option(
-            "--engine",
-            help=f"{' or '.join(ENGINES)} (a cluster; needs the extra ray).",
-            autocompletion=completion(*ENGINES),
-            rich_help_panel=ENGINE,
-        ),
+        option("--engine", f"{' or '.join(ENGINES)} (a cluster; needs the extra ray).", words=ENGINES, panel=ENGINE),
     ] = "local"
-    workers: Annotated[
-        int, typer.Option("--workers", help="Number of workers.", callback=limits(1, 1_024), rich_help_panel=ENGINE)
-    ] = 1
+    workers: Annotated[int, option("--workers", "Number of workers.", within=(1, 1_024), panel=ENGINE)] = 1
     memory: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--worker-memory",
-            help="MB that a worker may use beyond what it starts with (Linux).",
-            callback=limits(1, 10**9),
-            rich_help_panel=ENGINE,
+            "MB that a worker may use beyond what it starts with (Linux).",
+            within=(1, 10**9),
+            panel=ENGINE,
         ),
     ] = None
     address: Annotated[
-        str | None,
-        typer.Option(
-            "--address", help="Address of a running Ray cluster. Default: start one here.", rich_help_panel=ENGINE
-        ),
+        str | None, option("--address", "Address of a running Ray cluster. Default: start one here.", panel=ENGINE)
     ] = None
 
     def start(self) -> Engine:

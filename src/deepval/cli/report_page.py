@@ -10,6 +10,7 @@ import typer
 
 from deepval.cells.judgement import judge, note, read_evaluation_data, with_note
 from deepval.cli import options, terminal
+from deepval.cli.commands import option
 from deepval.cli.evaluate import stored_judgement
 from deepval.cli.terminal import say
 from deepval.errors import InputError, InputWarning
@@ -43,24 +44,22 @@ def report(
     results: Annotated[list[str], typer.Argument(help="Folders of cells, or saved results: CELL, FILE or NAME=FILE.")],
     *,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="HTML file. Default: report.html; no page with --figures."),
+        Path | None, option("--out", "HTML file. Default: report.html; no page with --figures.", short="-o")
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(
+        option(
             "--figures",
-            help="Folder for figures (PDF, PNG): gap to the oracle, budget curves, sign scatter, bird's-eye views, "
+            "Folder for figures (PDF, PNG): gap to the oracle, budget curves, sign scatter, bird's-eye views, "
             "allocators with and without their own cost (also from two results of a cell).",
         ),
     ] = None,
     frames: Annotated[
-        list[str] | None,
-        typer.Option("--frames", help="Frames of a cell: FILE or NAME=FILE. Default: frames.json in its folder."),
+        list[str] | None, option("--frames", "Frames of a cell: FILE or NAME=FILE. Default: frames.json in its folder.")
     ] = None,
-    images: Annotated[bool, typer.Option("--images", help="Include the pictures of the frames.")] = False,
+    images: Annotated[bool, option("--images", "Include the pictures of the frames.")] = False,
     image_root: Annotated[
-        Path | None, typer.Option("--image-root", help="Folder of the data set's pictures, if it has moved.")
+        Path | None, option("--image-root", "Folder of the data set's pictures, if it has moved.")
     ] = None,
 ) -> None:
     """Write an HTML page of results, or figures for a paper.

@@ -4,7 +4,7 @@ A table and scores -> a router, or a report on what the data can show; the log o
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,7 @@ import typer
 
 from deepval.cells.judgement import note, note_unknown_fits
 from deepval.cli import options, terminal
-from deepval.cli.commands import limits
+from deepval.cli.commands import option
 from deepval.cli.options import (
     BUDGETS,
     OUTPUT,
@@ -50,11 +50,7 @@ def diagnose(
     draws: DrawOptions,
     resolve: Annotated[
         float,
-        typer.Option(
-            "--resolve",
-            help="Report how many units resolve this share of the all-cheap loss.",
-            callback=limits(-1e9, 1e9),
-        ),
+        option("--resolve", "Report how many units resolve this share of the all-cheap loss.", within=(-1e9, 1e9)),
     ] = diagnosis.DIFFERENCE,
     json: Json = False,
 ) -> None:
@@ -86,7 +82,7 @@ def diagnose(
     )
     note(case.cell, by="diagnose", units=units, scores=scored)
     if json:
-        terminal.print_json(plain(dict(result)))
+        terminal.print_json(plain(dict(result)) | case.provenance)
         return
     say(diagnosis_sentence(result))
     terminal.print_tables(list(diagnosis_tables(result)))
@@ -97,10 +93,7 @@ class CalibratedSubject(SubjectOptions):
     """The subject of a threshold, whose units differ from those that set it."""
 
     units: Annotated[
-        str | None,
-        typer.Option(
-            "--units", help="Units whose rate is predicted. Default: those of --calibrate.", rich_help_panel=SUBJECT
-        ),
+        str | None, option("--units", "Units whose rate is predicted. Default: those of --calibrate.", panel=SUBJECT)
     ] = None
 
 
@@ -112,16 +105,12 @@ def threshold(
     calibrate: Calibration = None,
     alpha: Annotated[
         float,
-        typer.Option(
-            "--alpha", help="Share of the inputs to escalate, in (0, 1].", callback=limits(), rich_help_panel=BUDGETS
-        ),
+        option("--alpha", "Share of the inputs to escalate, in (0, 1].", within=(-math.inf, math.inf), panel=BUDGETS),
     ] = 0.2,
     budget: Annotated[
         str,
-        typer.Option(
-            "--budget",
-            help="selection, or latency, energy, money: then --alpha is a share of that cost.",
-            rich_help_panel=BUDGETS,
+        option(
+            "--budget", "selection, or latency, energy, money: then --alpha is a share of that cost.", panel=BUDGETS
         ),
     ] = "selection",
     rails: Rails = None,
@@ -129,22 +118,19 @@ def threshold(
     draws: DrawOptions,
     policy: Annotated[
         str,
-        typer.Option(
+        option(
             "--policy",
-            help=f"What the router runs: {', '.join(POLICIES)}, or best: the one that gains most in a replay within 2 "
+            f"What the router runs: {', '.join(POLICIES)}, or best: the one that gains most in a replay within 2 "
             "points of the rate.",
-            rich_help_panel=OUTPUT,
-            autocompletion=options.completion(BEST, *POLICIES),
+            words=(BEST, *POLICIES),
+            panel=OUTPUT,
         ),
     ] = BEST,
     one_stream: Annotated[
-        bool,
-        typer.Option(
-            "--one-stream", help="All inputs are one stream: the policy never restarts.", rich_help_panel=OUTPUT
-        ),
+        bool, option("--one-stream", "All inputs are one stream: the policy never restarts.", panel=OUTPUT)
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the router (.json) to this file.", rich_help_panel=OUTPUT)
+        Path | None, option("--out", "Write the router (.json) to this file.", short="-o", panel=OUTPUT)
     ] = None,
     json: Json = False,
 ) -> None:
@@ -179,11 +165,11 @@ def threshold(
     )
     calibration_units = deployed.routing.about["calibration_units"]
     if out is not None:
-        write_atomically(out, file_text(deployed.routing))
+        write_atomically(out, file_text(replace(deployed.routing, about={**deployed.routing.about, **case.provenance})))
     if json:
         content = {"threshold": plain(deployed.threshold), "replays": [replay._asdict() for replay in deployed.replays]}
         content |= {"router": None if out is None else str(out)}
-        terminal.print_json(content | {"calibration_units": calibration_units})
+        terminal.print_json(content | {"calibration_units": calibration_units} | case.provenance)
         return
     terminal.print_tables([threshold_table([deployed.threshold], calibration_units=calibration_units)])
     if out is not None:
@@ -202,34 +188,29 @@ def import_log(
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The values file to write: .parquet or .csv.")],
+    out: Annotated[Path, option("--out", "The values file to write: .parquet or .csv.", short="-o")],
     modes: Annotated[
-        str | None,
-        typer.Option("--modes", help="Models to keep, cheap first: small,large. Default: all, by rising cost."),
+        str | None, option("--modes", "Models to keep, cheap first: small,large. Default: all, by rising cost.")
     ] = None,
-    unit: Annotated[str | None, typer.Option("--unit", help="Column with the units. Default: the dataset.")] = None,
+    unit: Annotated[str | None, option("--unit", "Column with the units. Default: the dataset.")] = None,
     best: Annotated[
         float | None,
-        typer.Option(
-            "--best", help="Highest possible quality: loss = best - quality. Default: 1.", callback=limits(-1e12, 1e12)
-        ),
+        option("--best", "Highest possible quality: loss = best - quality. Default: 1.", within=(-1e12, 1e12)),
     ] = None,
     off_policy: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--off-policy",
-            help="For a log with one mode per input (unit, input, mode, loss, propensity): estimate the other losses "
+            "For a log with one mode per input (unit, input, mode, loss, propensity): estimate the other losses "
             f"by {', '.join(METHODS)}.",
-            autocompletion=options.completion(*METHODS),
+            words=METHODS,
         ),
     ] = None,
     feature: Annotated[
-        list[str] | None,
-        typer.Option("--feature", help="Column that predicts losses, for doubly-robust. Repeatable."),
+        list[str] | None, option("--feature", "Column that predicts losses, for doubly-robust. Repeatable.")
     ] = None,
     clip: Annotated[
-        float | None,
-        typer.Option("--clip", help="Raise smaller propensities to this value; adds bias.", callback=limits(0, 1)),
+        float | None, option("--clip", "Raise smaller propensities to this value; adds bias.", within=(0, 1))
     ] = None,
     json: options.Json = False,
 ) -> None:

@@ -18,7 +18,7 @@ from deepval.cells.spec import ROLES, split, units_of
 from deepval.cells.unit import mode_report, used_detections
 from deepval.cli import options, terminal
 from deepval.cli.build_cells import DataFiles, MappedFiles, check_roads
-from deepval.cli.commands import limits
+from deepval.cli.commands import option
 from deepval.cli.options import Json, Seed, Workers
 from deepval.cli.terminal import say
 from deepval.datasets import Dataset
@@ -44,50 +44,29 @@ def perceive(
         Path | None, typer.Argument(help="Folder of images; each sub-folder with images is a unit.")
     ] = None,
     *,
-    weights: Annotated[Path, typer.Option("--weights", "-w", help="Detector (.onnx), YOLO or DETR style.")],
-    size: Annotated[
-        list[int], typer.Option("--size", help="Resolution in pixels. Repeatable.", callback=limits(1, 16_384))
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Cache folder; a stopped run continues there.")],
-    names: Annotated[Path | None, typer.Option("--names", help="Class names (.json) if the model has none.")] = None,
+    weights: Annotated[Path, option("--weights", "Detector (.onnx), YOLO or DETR style.", short="-w")],
+    size: Annotated[list[int], option("--size", "Resolution in pixels. Repeatable.", within=(1, 16_384))],
+    out: Annotated[Path, option("--out", "Cache folder; a stopped run continues there.", short="-o")],
+    names: Annotated[Path | None, option("--names", "Class names (.json) if the model has none.")] = None,
     style: Annotated[
-        str,
-        typer.Option(
-            "--style",
-            help=f"Output format of the detector: auto, {', '.join(STYLES)}.",
-            autocompletion=options.completion("auto", *STYLES),
-        ),
+        str, option("--style", f"Output format of the detector: auto, {', '.join(STYLES)}.", words=("auto", *STYLES))
     ] = "auto",
-    threads: Annotated[int, typer.Option("--threads", help="Threads of ONNX Runtime.", callback=limits(1, 1_024))] = 2,
+    threads: Annotated[int, option("--threads", "Threads of ONNX Runtime.", within=(1, 1_024))] = 2,
     provider: Annotated[
-        str,
-        typer.Option(
-            "--provider",
-            help=f"Provider of ONNX Runtime: {', '.join(PROVIDERS)}.",
-            autocompletion=options.completion(*PROVIDERS),
-        ),
+        str, option("--provider", f"Provider of ONNX Runtime: {', '.join(PROVIDERS)}.", words=PROVIDERS)
     ] = "cpu",
-    fp16: Annotated[bool, typer.Option("--fp16", help="TensorRT: compute in half precision.")] = False,
+    fp16: Annotated[bool, option("--fp16", "TensorRT: compute in half precision.")] = False,
     engine_cache: Annotated[
-        Path | None, typer.Option("--engine-cache", help="TensorRT: folder of built engines, to load or to fill.")
+        Path | None, option("--engine-cache", "TensorRT: folder of built engines, to load or to fill.")
     ] = None,
-    batch: Annotated[
-        int, typer.Option("--batch", help="Images per call of the detector.", callback=limits(1, 100_000))
-    ] = 1,
+    batch: Annotated[int, option("--batch", "Images per call of the detector.", within=(1, 100_000))] = 1,
     on_error: Annotated[
-        str,
-        typer.Option(
-            "--on-error",
-            help="A broken image: raise (stop), or record as failed.",
-            autocompletion=options.completion("raise", "record"),
-        ),
+        str, option("--on-error", "A broken image: raise (stop), or record as failed.", words=("raise", "record"))
     ] = "raise",
     files: DataFiles,
-    samples: Annotated[
-        int, typer.Option("--samples", help="Timed calls per mode; 0: no timing.", callback=limits(0, 1_000_000))
-    ] = 50,
+    samples: Annotated[int, option("--samples", "Timed calls per mode; 0: no timing.", within=(0, 1_000_000))] = 50,
     energy: Annotated[
-        bool, typer.Option("--energy", help="Measure energy above idle in the timed calls; needs a sensor.")
+        bool, option("--energy", "Measure energy above idle in the timed calls; needs a sensor.")
     ] = False,
     workers: Workers,
     json: Json = False,
@@ -192,28 +171,23 @@ class DriveRow(NamedTuple):
 def drive(
     *,
     files: DataFiles,
-    planner: Annotated[str, typer.Option("--planner", help=f"{' or '.join(PLANNERS)}.")],
+    planner: Annotated[str, option("--planner", f"{' or '.join(PLANNERS)}.")],
     start: Annotated[
-        str, typer.Option("--from", help="Keyframes to start from: 0 or 0,10,20; all: those with a second to drive.")
+        str, option("--from", "Keyframes to start from: 0 or 0,10,20; all: those with a second to drive.")
     ] = "0",
     seconds: Annotated[
-        float, typer.Option("--seconds", help="Duration of a drive; it ends with the scene.", callback=limits(0, 1e6))
+        float, option("--seconds", "Duration of a drive; it ends with the scene.", within=(0, 1e6))
     ] = 6.0,
-    replan: Annotated[
-        float, typer.Option("--replan", help="Seconds between plans, a multiple of 0.1.", callback=limits(0, 1e6))
-    ] = 0.1,
+    replan: Annotated[float, option("--replan", "Seconds between plans, a multiple of 0.1.", within=(0, 1e6))] = 0.1,
     mode: Annotated[
         str | None,
-        typer.Option(
-            "--mode", help="Perception: NAME=DETECTIONS, or a mode without a file. Default: everything, always."
-        ),
+        option("--mode", "Perception: NAME=DETECTIONS, or a mode without a file. Default: everything, always."),
     ] = None,
     threshold: Annotated[
-        float | None,
-        typer.Option("--threshold", help="Lowest score of the mode's detections.", callback=limits(-1e9, 1e9)),
+        float | None, option("--threshold", "Lowest score of the mode's detections.", within=(-1e9, 1e9))
     ] = None,
     geometry: Annotated[
-        str | None, typer.Option("--geometry", help=f"How the mode's detections become objects: {', '.join(PLACINGS)}.")
+        str | None, option("--geometry", f"How the mode's detections become objects: {', '.join(PLACINGS)}.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -364,9 +338,9 @@ def _finite_or_none(value: float) -> float | None:
 class TrainingFiles(MappedFiles):
     """A data set with poses and maps, and the units to train on."""
 
-    units: Annotated[
-        str | None, typer.Option("--units", help="train (the default), validation, fit, all, a,b,c or a file.")
-    ] = "train"
+    units: Annotated[str | None, option("--units", "train (the default), validation, fit, all, a,b,c or a file.")] = (
+        "train"
+    )
 
     def chosen(self, source: Dataset) -> tuple[str, ...]:
         """Units by role or by name."""
@@ -379,31 +353,20 @@ class TrainingFiles(MappedFiles):
 
 def train_planner(
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder; a stopped run continues there.")],
+    out: Annotated[Path, option("--out", "Folder; a stopped run continues there.", short="-o")],
     files: TrainingFiles,
-    width: Annotated[
-        int, typer.Option("--width", help="Channels of the first layer; published: 64.", callback=limits(1, 4_096))
-    ] = 64,
+    width: Annotated[int, option("--width", "Channels of the first layer; published: 64.", within=(1, 4_096))] = 64,
     grid: Annotated[
-        int,
-        typer.Option(
-            "--grid", help="Grid cells per side, a multiple of 64; published: 256.", callback=limits(1, 4_096)
-        ),
+        int, option("--grid", "Grid cells per side, a multiple of 64; published: 256.", within=(1, 4_096))
     ] = 256,
-    steps: Annotated[
-        int, typer.Option("--steps", help="Training steps; published: about 100,000.", callback=limits(0, 10**9))
-    ] = 1000,
-    batch: Annotated[int, typer.Option("--batch", help="Samples per step.", callback=limits(1, 100_000))] = 16,
-    every: Annotated[
-        float, typer.Option("--every", help="Seconds between samples of a road user.", callback=limits(0, 1e6))
-    ] = 0.25,
+    steps: Annotated[int, option("--steps", "Training steps; published: about 100,000.", within=(0, 10**9))] = 1000,
+    batch: Annotated[int, option("--batch", "Samples per step.", within=(1, 100_000))] = 16,
+    every: Annotated[float, option("--every", "Seconds between samples of a road user.", within=(0, 1e6))] = 0.25,
     others: Annotated[
-        bool, typer.Option("--others", help="Train on other moving vehicles too, not only on the ego vehicle.")
+        bool, option("--others", "Train on other moving vehicles too, not only on the ego vehicle.")
     ] = False,
     seed: Seed = 0,
-    threads: Annotated[
-        int, typer.Option("--threads", help="Threads of torch; the result depends on it.", callback=limits(1, 1_024))
-    ] = 1,
+    threads: Annotated[int, option("--threads", "Threads of torch; the result depends on it.", within=(1, 1_024))] = 1,
     json: Json = False,
 ) -> None:
     """Train the learned planner behind planner-ade, PKL and TIP.

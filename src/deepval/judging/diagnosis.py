@@ -21,7 +21,7 @@ from deepval.judging.evaluation import evaluate
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
 from deepval.judging.rows import FEWEST, Judged
 from deepval.progress import Watch, unwatched
-from deepval.results import BudgetRecord, Record, Result, Row, known
+from deepval.results import AllocatorRecord, BudgetRecord, Record, Result, Row, known
 from deepval.tables.scores import Missing, Scores
 from deepval.tables.values import ValueTable
 
@@ -61,15 +61,10 @@ class BudgetCheck(BudgetRecord):
     oracle_share: float | None
 
 
-@dataclass(frozen=True, eq=False)
-class TieCheck(BudgetRecord):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TieCheck(AllocatorRecord):
     """How much of an allocator's selection under one budget ties decide, and how many different scores it gives."""
 
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
     ties: float | None
     scores: int
 
@@ -99,8 +94,8 @@ class Held(Record):
     gini: float | None
 
 
-@dataclass(frozen=True, eq=False)
-class WidthCheck(BudgetRecord):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WidthCheck(AllocatorRecord):
     """How wide intervals are, and how many units would resolve a difference.
 
     Attributes:
@@ -116,11 +111,6 @@ class WidthCheck(BudgetRecord):
         units_needed: Units at which the requested difference would be resolved with 80 % power.
     """
 
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
     half_width: float | None
     predicted: float | None
     ndg_half_width: float | None
@@ -128,8 +118,8 @@ class WidthCheck(BudgetRecord):
     units_needed: int | None
 
 
-@dataclass(frozen=True, eq=False)
-class UnitCheck(BudgetRecord):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UnitCheck(AllocatorRecord):
     """Whether a verdict against random hangs on one unit.
 
     Attributes:
@@ -143,11 +133,6 @@ class UnitCheck(BudgetRecord):
         turned: Units whose absence turns the sign of the difference itself.
     """
 
-    allocator: str
-    kind: str
-    alpha: float
-    convention: str | None
-    accounting: str | None
     verdict: str
     without: Mapping[str, str | None]
     turned: tuple[str, ...]

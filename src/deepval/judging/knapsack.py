@@ -15,6 +15,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int, Num
 from deepval.judging.mode_plans import Costs, Plan, check_problem, steps, unspendable
+from deepval.results import lists_by_key
 
 SOLVE_TOLERANCE = 8 * float(np.finfo(np.float64).eps)  # of the bound: smaller differences of a total are rounding
 FIRST_INPUTS, FIRST_STATES, GROWTH = 16, 64, 8  # room of the first search round, and its factor from then on
@@ -43,17 +44,7 @@ def solve(values: Float[np.ndarray, "input mode"], costs: Costs, budget: int) ->
         rivals = np.flatnonzero(costs[modes] == costs[mode])
         modes[rivals[values[rivals, mode] > values[rivals, modes[rivals]]]] = mode
     value = float(values[menu.inputs, modes[menu.inputs]].sum(dtype=np.float64))
-    return Plan(
-        modes=modes,
-        value=value,
-        spent=int(menu.costs[best.levels].sum()),
-        budget=budget,
-        multiplier=best.multiplier,
-        bound=max(best.bound, value),
-        core=best.core,
-        states=best.states,
-        stop_loss=best.stop_loss,
-    )
+    return best.plan(modes, value, spent=int(menu.costs[best.levels].sum()), budget=budget)
 
 
 class _Menu(NamedTuple):
@@ -76,6 +67,11 @@ class _Solution(NamedTuple):
     core: int = 0
     states: int = 1
     stop_loss: float = 0.0
+
+    def plan(self, modes: Int[np.ndarray, "input"], value: float, *, spent: int, budget: int) -> Plan:
+        """The plan with these modes, and its certificate: the fields after the levels."""
+        certificate = self._replace(bound=max(self.bound, value))[1:]
+        return Plan(modes, value, spent, budget, *certificate)
 
 
 class _Changes(NamedTuple):
@@ -131,9 +127,7 @@ class _States(NamedTuple):
 
 def _menu(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"], budget: int) -> _Menu:
     affordable = np.flatnonzero(costs <= budget).tolist()
-    equals: dict[int, list[int]] = {}
-    for mode in sorted(affordable, key=costs.__getitem__):
-        equals.setdefault(int(costs[mode]), []).append(mode)
+    equals = lists_by_key((int(costs[mode]), mode) for mode in sorted(affordable, key=costs.__getitem__))
     inputs = np.flatnonzero(np.logical_or.reduce([values[:, mode] > 0 for mode in affordable]))
     best = [np.maximum.reduce([values[:, mode][inputs] for mode in modes]) for modes in equals.values()]
     return _Menu(
@@ -217,17 +211,7 @@ def _solve_each(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, 
         fill = _Fill((worth - multiplier * costs).T, base, multiplier, budget, slack)
         best = _search(fill, lambda inputs, losses, most: _own_changes(costs, inputs, base[inputs], losses, most))
     value = float(values[rows, best.levels].sum(dtype=np.float64))
-    return Plan(
-        modes=best.levels,
-        value=value,
-        spent=int(costs[rows, best.levels].sum()),
-        budget=budget,
-        multiplier=best.multiplier,
-        bound=max(best.bound, value),
-        core=best.core,
-        states=best.states,
-        stop_loss=best.stop_loss,
-    )
+    return best.plan(best.levels, value, spent=int(costs[rows, best.levels].sum()), budget=budget)
 
 
 def _own_changes(

@@ -29,7 +29,8 @@ FASTEST_MODE_MS, FASTEST_ALLOCATOR_MS, TIMES_FULL, WATTS = 0.1, 0.01, 10.0, (0.0
 """Latencies below which a figure is probably in seconds, how many times the full mode an allocator may cost, and the
 power that millijoules per millisecond can come to."""
 UNEVEN = 100.0
-"""A step in time is noted if it is this many times the median step of its unit, or of another unit."""
+"""A step in time is noted if it is this many times the median step of its unit; units are if both their median steps
+and their latest times differ by more than this."""
 
 
 class Timed(NamedTuple):
@@ -419,13 +420,18 @@ def _time_off(timed: Timed) -> Iterator[str]:
             f"{str(timed.unit_ids[timed.unit[one]])!r}): streaming takes these by id; check the column 'order'."
         )
     if (step > 0).any():
-        yield from _uneven(timed.unit_ids, unit[inner][step > 0], step[step > 0])
+        moved = inner[step > 0]
+        yield from _uneven(timed.unit_ids, unit[moved], step[step > 0], ends=order[moved + 1])
 
 
 def _uneven(
-    unit_ids: Shaped[np.ndarray, "unit"], of: Int[np.ndarray, "step"], step: Float[np.ndarray, "step"]
+    unit_ids: Shaped[np.ndarray, "unit"],
+    of: Int[np.ndarray, "step"],
+    step: Float[np.ndarray, "step"],
+    *,
+    ends: Float[np.ndarray, "step"],
 ) -> Iterator[str]:
-    """Notes on gaps within units, and on units whose usual steps differ; steps stand unit by unit."""
+    """Notes on gaps within units, and on units whose times have different scales; steps stand unit by unit."""
     starts = np.flatnonzero(np.diff(of, prepend=-1))
     sizes = np.diff(np.append(starts, len(of)))
     sorted_steps = step[np.lexsort((step, of))]
@@ -440,8 +446,17 @@ def _uneven(
             f"Unit {str(units[one])!r} has a step in 'order' of {largest[one]:g} where its usual step is {usual[one]:g}"
             f"{more}: check for missing inputs, and for times in mixed units (seconds, milliseconds)."
         )
-    low, high = np.argmin(usual), np.argmax(usual)
-    if usual[high] > UNEVEN * usual[low]:
+    # Sparse inputs have long steps too, but their times do not reach further than those of other units.
+    reach = np.maximum.reduceat(np.abs(ends), starts)
+    ascending = np.argsort(usual, kind="stable")
+    ascending = ascending[sizes[ascending] > 2]
+    finer = np.searchsorted(usual[ascending], usual[ascending] / UNEVEN)
+    coarse, finer = ascending[finer > 0], finer[finer > 0]
+    shortest = np.minimum.accumulate(reach[ascending])[finer - 1]
+    apart = np.flatnonzero(reach[coarse] > UNEVEN * shortest)
+    if len(apart):
+        high, below = coarse[apart[-1]], ascending[: finer[apart[-1]]]
+        low = below[np.argmin(reach[below])]
         yield (
             f"The usual step in 'order' is {usual[low]:g} in unit {str(units[low])!r} and {usual[high]:g} in unit "
             f"{str(units[high])!r}: check for times in mixed units (seconds, milliseconds)."

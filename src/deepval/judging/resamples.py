@@ -50,6 +50,10 @@ class Ratio:
     hi: float | None
     dropped: int
 
+    def columns(self, name: str) -> dict[str, Any]:
+        """The ratio and its bounds as columns of this name."""
+        return {name: self.value, f"{name}_lo": self.lo, f"{name}_hi": self.hi}
+
 
 def ratio(
     table: ValueTable, part: Shaped[np.ndarray, "input"], whole: Shaped[np.ndarray, "input"], *, draws: Draws

@@ -162,7 +162,7 @@ class Analysis:
             ("view"), cells that share data set and modes ("pair"), or all cells of a data set.
         whole: Whether `rows` returns one record with several tables instead of rows.
         records: Selects the rows that a report stores.
-        judges: Whether it judges allocators on test units by itself, which the ledgers of the cells then count.
+        judges: Whether it judges scores by itself, or the losses of test units alone; ledgers of cells count it.
         long: Whether it takes long, so that workers start with it.
         least: Smallest number of cells that it needs.
         needs_data: Whether it needs the data that the cells were built from.

@@ -17,6 +17,7 @@ from typing import Any
 
 from deepval.paper.findings.rules import Records
 from deepval.paper.run import Run
+from deepval.results import lists_by_key
 
 FILE = Path(__file__).with_name("published.csv")
 SOURCE = "The Decision Value of Perception Compute"
@@ -201,9 +202,7 @@ def compare_with_paper(run: Run, records: Records) -> Agreement:
         )
         for at in run.cells
     }
-    groups: dict[tuple[Any, ...], list[Figure]] = {}
-    for figure in published():
-        groups.setdefault((figure.kind, figure.quantity_key, figure.over), []).append(figure)
+    groups = lists_by_key(((figure.kind, figure.quantity_key, figure.over), figure) for figure in published())
     figures: list[Beside] = []
     without: dict[str, int] = {}
     met: dict[tuple[Any, ...], list[_Here]] = {}

@@ -314,10 +314,10 @@ def loss_table(cell: BuiltCell, units: Units = "all") -> ValueTable:
     return cell.listed.restrict(list(units_of(cell.split, units)))
 
 
-def cell_columns(cell: BuiltCell) -> dict[str, Any]:
-    """The columns that describe a cell: modes, geometry, downstream system."""
-    modes = cell.table.modes
-    return {"cheap": modes[0], "full": modes[-1], "geometry": cell.spec.geometry, "system": cell.spec.system}
+def cell_columns(name: str, cell: BuiltCell) -> dict[str, Any]:
+    """The columns that describe a cell: name, modes, geometry, downstream system."""
+    ends = {"cell": name, "cheap": cell.table.modes[0], "full": cell.table.modes[-1]}
+    return ends | {"geometry": cell.spec.geometry, "system": cell.spec.system}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,14 +353,12 @@ def harm(table: ValueTable, draws: Draws) -> dict[str, Any]:
     rate = ratio(table, harmed, affected, draws=draws)
     total = ratio(table, np.maximum(-values, 0.0), np.maximum(values, 0.0), draws=draws)
     return {
+        "inputs": len(table),
+        "units": len(table.unit_ids),
         "affected": int(affected.sum()),
         "harmed": int(harmed.sum()),
-        "harm_rate": rate.value,
-        "harm_rate_lo": rate.lo,
-        "harm_rate_hi": rate.hi,
-        "harm_ratio": total.value,
-        "harm_ratio_lo": total.lo,
-        "harm_ratio_hi": total.hi,
+        **rate.columns("harm_rate"),
+        **total.columns("harm_ratio"),
         "draws": len(draws),
         "draws_dropped": total.dropped,
     }

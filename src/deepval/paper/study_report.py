@@ -91,6 +91,7 @@ def _about(at: Any) -> dict[str, Any]:
         "collection": at.collection,
         "cell": at.label,
         "id": cell.id,
+        "split": cell.split.digest,
         "cheap": cell.table.modes[0],
         "full": cell.table.modes[-1],
         "geometry": cell.spec.geometry,
@@ -159,13 +160,14 @@ def _count(number_of: int, what: str) -> str:
 
 
 def _ran(run: Run) -> Section:
-    header = ("data set", "cell", "modes", "inputs", "units", "test units", "id")
+    header = ("data set", "cell", "modes", "inputs", "units", "test units", "id", "split")
     texts = []
     for at in run.cells:
         about = _about(at)
         modes = f"{about['cheap']} -> {about['full']}"
         counts = [f"{about[name]:,}" for name in ("inputs", "units", "test_units")]
-        texts.append((about["collection"], about["cell"], modes, *counts, about["id"].rpartition("-")[2]))
+        hashes = about["id"].rpartition("-")[2], about["split"][:12]
+        texts.append((about["collection"], about["cell"], modes, *counts, *hashes))
     blocks = [Passage(tables=(Table("Cells", header, lines_of(texts)),))]
     if run.notes:
         blocks.append(Passage("What was left out of these cells", items=tuple(f"{note}." for note in run.notes)))

@@ -367,25 +367,23 @@ def lift_bias(
     *,
     truths: Sequence[Truth],
     cls: str = "Car",
-    least_iou: float = 0.5,
     bands_m: Sequence[tuple[float, float]] = BANDS_M,
-    settings: LiftSettings | None = None,
 ) -> list[Band]:
     """Mean and median overestimate of range per band [from, to), over matched detections of a class.
 
-    A detection is matched to the reference object of highest image IoU, if that is > `least_iou`.
+    A detection is matched to the reference object of highest image IoU, if that is > 0.5.
     """
     reference, excess, rigid = [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
     for scene, truth in zip(scenes, truths, strict=True):
         reported = detections[scene.unit]
-        lifted = monocular_objects(reported, scene, settings=settings)
+        lifted = monocular_objects(reported, scene)
         best = reference_partners(reported, truth)
-        matched = (best.overlap > least_iou) & (reported.cls == cls)
+        matched = (best.overlap > 0.5) & (reported.cls == cls)
         matched[matched] = truth.cls[best.place[matched]] == cls
         reference.append(truth.objects.near_m[best.place[matched]])
         excess.append(lifted.near_m[matched] - reference[-1])
         heights_m = lookup(reported.cls[matched], HEIGHT_M)
-        turned_m = rigid_range_m(reported.box_px[matched], heights_m, camera=scene.camera, settings=settings)
+        turned_m = rigid_range_m(reported.box_px[matched], heights_m, camera=scene.camera)
         rigid.append(turned_m - reference[-1])
     range_m, excess_m, rigid_m = np.concatenate(reference), np.concatenate(excess), np.concatenate(rigid)
     bands = []

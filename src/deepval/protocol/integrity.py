@@ -28,7 +28,7 @@ from deepval.judging.draws import Draws, child_seeds, make_draws
 from deepval.protocol.submission_files import ENDINGS
 from deepval.protocol.submissions import LONGEST_SKETCH, History, ScoreFile, Submission
 from deepval.protocol.tracks import TrackedCell
-from deepval.results import UNITS, Record, known
+from deepval.results import UNITS, Record, known, lists_by_key
 from deepval.tables.costs import Convention
 from deepval.tables.keys import positions
 from deepval.tables.scores import Scores
@@ -257,9 +257,7 @@ def copies(
     flagged, noted = (np.zeros((len(submissions), len(submissions)), dtype=bool) for _ in range(2))
     earlier: list[dict[str, None]] = [{} for _ in submissions]
     handles = np.array([item.card.handle for item in submissions])
-    past: dict[str, list[ScoreFile]] = {}
-    for file in history.score_files():
-        past.setdefault(file.cell, []).append(file)
+    past = lists_by_key((file.cell, file) for file in history.score_files())
     sketches: dict[str, bytes] = {}
     for name, cell in cells.items():
         entered = np.array([i for i, item in enumerate(submissions) if name in item.scores], dtype=int)
@@ -372,9 +370,7 @@ class _ScoredCell(NamedTuple):
         self, past: Sequence[ScoreFile], handles: Shaped[np.ndarray, "submission"]
     ) -> Float[np.ndarray, "submission"]:
         """The first turn in which a handle had a ranking like its present one; infinite if the ranking is new."""
-        own: dict[str, list[ScoreFile]] = {}
-        for file in past:
-            own.setdefault(file.handle, []).append(file)
+        own = lists_by_key((file.handle, file) for file in past)
         turns = np.full(len(handles), np.inf)
         for i, handle in enumerate(handles.tolist()):
             files = own.get(handle, [])

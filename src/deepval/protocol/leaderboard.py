@@ -37,6 +37,7 @@ from deepval.protocol.submissions import (
     read_history,
 )
 from deepval.protocol.tracks import LOCAL, NAMES, TrackedCell, read_cells, read_track
+from deepval.results import lists_by_key
 from deepval.version import __version__
 
 SCHEMA = "deepval/leaderboard/1"
@@ -188,10 +189,7 @@ def _sort_out(checked: Sequence[Checked], history: History) -> tuple[list[Submis
     handles, keys = _spellings(key.partition("/")[0] for key in history.versions), _spellings(history.versions)
     passed = _submissions(checked)
     spelled = _spellings(item.card.handle for item in passed)
-    claims: dict[str, list[Submission]] = {}
-    for item in passed:
-        claims.setdefault(folded(item.card.key), []).append(item)
-    for name, items in claims.items():
+    for name, items in lists_by_key((folded(item.card.key), item) for item in passed).items():
         owner = _owner([item for item in items if item.card.key in keys.get(name, ())], history)
         for item in items:
             mine, handle = item.card.key, folded(item.card.handle)
@@ -212,10 +210,7 @@ def _sort_out(checked: Sequence[Checked], history: History) -> tuple[list[Submis
 
 def _spellings(texts: Iterable[str]) -> dict[str, list[str]]:
     """Per folded text, its spellings."""
-    spellings: dict[str, list[str]] = {}
-    for text in dict.fromkeys(texts):
-        spellings.setdefault(folded(text), []).append(text)
-    return spellings
+    return lists_by_key((folded(text), text) for text in dict.fromkeys(texts))
 
 
 def _owner(items: Sequence[Submission], history: History) -> Submission | None:

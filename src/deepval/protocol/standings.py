@@ -42,7 +42,7 @@ from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
 from deepval.protocol.tracks import TrackedCell
-from deepval.results import AllocatorRecord, BudgetKey, Estimate, Result
+from deepval.results import AllocatorRecord, BudgetKey, Estimate, Result, row_from
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import on_part
 
@@ -152,16 +152,7 @@ def _ranks(
 
 def _allocator_standing(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:
     best, worst = rank or (None, None)
-    return Standing(
-        row.allocator, **vars(row.budget), cells=row.cells, oracle=row.oracle, chance=row.chance,
-        rank=best,
-        rank_hi=worst,
-        versus_random=row.versus_random,
-        ndg=row.ndg,
-        verdict=row.verdict,
-        reason=row.reason,
-        **_shares(members),
-    )  # fmt: skip
+    return row_from(row, Standing, rank=best, rank_hi=worst, **_shares(members))
 
 
 def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis]) -> Standing:

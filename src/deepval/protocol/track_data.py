@@ -71,7 +71,7 @@ def track_pictures(cell: TrackCell, data: Path, watch: Watch = unwatched) -> Tra
         )
     text = facts.get("unit_list")
     if set(units) != named:
-        names = [name for unit in units for name in source.scenarios_of(unit) or (unit,)]
+        names = [name for unit in units for name in source.choice(unit).get("scenes", (unit,))]
         source, text = source.for_units(names), ",".join(names)
     return TrackPictures(source, units, text, f"{source.name}: {pictures.note}")
 

@@ -24,7 +24,7 @@ from deepval.report.result_tables import (
     verdict_table,
 )
 from deepval.report.text_tables import Style, Table, TableCell, fold, lay_out, lines_of, number, printable, quantity
-from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row
+from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row, lists_by_key
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.tables.scores import REFERENCES
 from deepval.tables.values import ValueTable
@@ -75,9 +75,7 @@ def excerpt(result: Result, most: int) -> Result:
 
     Other records are limited to the same allocators and budgets, and to `most` rows.
     """
-    members: dict[str, list[Row]] = {}
-    for row in result.rows:
-        members.setdefault(row.budget.label, []).append(row)
+    members = lists_by_key((row.budget.label, row) for row in result.rows)
     rows = [row for label in members for row in _extremes(members[label])]
     pairs = {(row.budget.label, row.allocator) for row in rows}
     names = {row.allocator for row in rows}
@@ -99,10 +97,7 @@ def _extremes(rows: Sequence[Row]) -> list[Row]:
 
 def excerpt_sentences(whole: Result, part: Result) -> list[str]:
     """The number of each verdict, budget by budget, and the number of rows in the excerpt and in the whole result."""
-    members: dict[tuple[str, str], list[Row]] = {}
-    for row in whole.rows:
-        if row.verdict:
-            members.setdefault((row.budget.label, row.chance or "random"), []).append(row)
+    members = lists_by_key(((row.budget.label, row.chance or "random"), row) for row in whole.rows if row.verdict)
     words = [
         f"{budget}, against {chance}: {_verdict_counts(rows)}."
         for (budget, chance), rows in islice(members.items(), MOST_SENTENCES)

@@ -38,6 +38,8 @@ from deepval.results.records import (
     in_words,
     joined,
     known,
+    lists_by_key,
+    row_from,
 )
 from deepval.results.result import HEADLINE, SCHEMA, Result, Samples
 
@@ -46,4 +48,5 @@ __all__ = [
     "BudgetKey", "BudgetRecord", "CallShare", "Curve", "DrawsUsed", "Estimate", "Gap", "HalfWidth", "Inputs",
     "ModeRate", "Optimum", "OracleAt", "Provenance", "Reason", "Record", "Recovery", "Result", "Row", "Samples",
     "ScoresUsed", "Setting", "Spending", "Spread", "Stream", "Threshold", "Unit", "in_words", "joined", "known",
+    "lists_by_key", "row_from",
 ]  # fmt: skip

@@ -5,8 +5,8 @@ A record is a frozen dataclass that reads as a mapping of the columns that are w
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
 from enum import Enum
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeVar, get_args
@@ -94,6 +94,9 @@ class Estimate(float):
 LO_HI = {"bounds": ("lo", "hi")}
 """Metadata of a field whose bounds are columns of these names, not NAME_lo and NAME_hi."""
 AnyRecord = TypeVar("AnyRecord", bound="Record")
+AnyRow = TypeVar("AnyRow")
+Key = TypeVar("Key", bound=Hashable)
+Item = TypeVar("Item")
 
 
 class ColumnForm(NamedTuple):
@@ -191,6 +194,21 @@ class AllocatorRecord(BudgetRecord):
     alpha: float
     convention: str | None = None
     accounting: str | None = None
+
+
+def row_from(record: Any, kind: type[AnyRow], **values: Any) -> AnyRow:
+    """A row of a dataclass with these values; every other field has the record's value of the same name."""
+    row: Any = kind
+    shared = {item.name: getattr(record, item.name) for item in fields(row) if item.name not in values}
+    return kind(**shared, **values)
+
+
+def lists_by_key(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """The items of each key, in order; keys in order of appearance."""
+    items: dict[Key, list[Item]] = {}
+    for key, item in pairs:
+        items.setdefault(key, []).append(item)
+    return items
 
 
 def known(value: float) -> float | None:

@@ -74,16 +74,6 @@ class Braking(System):
             "collision": (shortfall >= self.collision_from_mps2).astype(float),
         }
 
-    @property
-    def weights(self) -> dict[str, float]:
-        """The weight of each loss term."""
-        return {
-            "shortfall": self.shortfall_weight,
-            "excess": self.excess_weight,
-            "change": self.change_weight,
-            "collision": self.collision_weight,
-        }
-
     def words(self, plan: Float[np.ndarray, "act"]) -> str:
         """Keep speed, brake, or brake hard."""
         wanted = float(plan[0])

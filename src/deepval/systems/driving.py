@@ -103,15 +103,6 @@ class Driving(System):
             plans[..., :3], truth, vehicle=_vehicle(scene), margin_m=self.margin_m, most_m=self.most_shortfall_m
         )
 
-    @property
-    def weights(self) -> dict[str, float]:
-        """The weight of each loss term."""
-        return {
-            "collision": self.collision_weight,
-            "shortfall": self.shortfall_weight,
-            "deviation": self.deviation_weight,
-        }
-
     def trivial(self, scene: Scene) -> dict[str, Float[np.ndarray, "time ahead 4"]]:
         """Straight on at the present speed."""
         speed_mps = np.broadcast_to(scene.ego_speed_mps[:, None], (len(scene), len(AHEAD_S)))

@@ -75,11 +75,6 @@ class LateralCorridor(System):
         blocked = self.blocked(truth.objects, scene.ego_speed_mps)
         return {"blocked": (taken & blocked).any(axis=1).astype(float), "shift": plans[:, 0] ** 2}
 
-    @property
-    def weights(self) -> dict[str, float]:
-        """The weight of each loss term."""
-        return {"blocked": self.blocked_weight, "shift": self.shift_weight}
-
     def words(self, plan: Float[np.ndarray, "act"]) -> str:
         """Straight on, or the distance and side of the shift."""
         return sideways(float(plan[0]))

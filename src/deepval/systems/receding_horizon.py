@@ -100,18 +100,6 @@ class RecedingHorizon(System):
         found = path_terms(self, chosen_m, plans, speed_mps=scene.ego_speed_mps)
         return found | {"change": change_term(plans, previous)}
 
-    @property
-    def weights(self) -> dict[str, float]:
-        """The weight of each loss term."""
-        return {
-            "collision": self.collision_weight,
-            "clearance": self.clearance_weight,
-            "progress": self.progress_weight,
-            "effort": self.effort_weight,
-            "offset": self.offset_weight,
-            "change": self.change_weight,
-        }
-
     def words(self, plan: Float[np.ndarray, "act"]) -> str:
         """Braking, and the distance and side of the offset."""
         wanted = float(plan[0])

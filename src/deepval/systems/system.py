@@ -72,9 +72,10 @@ class System(ABC):
         """Loss terms of the plans against the truth, before weighting."""
 
     @property
-    @abstractmethod
     def weights(self) -> dict[str, float]:
-        """The weight of each loss term."""
+        """The weight of each loss term: the constants called TERM_weight, in the order of their fields."""
+        own = constants(self)
+        return {name.removesuffix("_weight"): own[name] for name in own if name.endswith("_weight")}
 
     @property
     def called(self) -> str:

@@ -16,7 +16,7 @@ from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.results import Inputs
 from deepval.tables import columns, keys
-from deepval.tables.values import ValueTable, refuse_large, vars_of
+from deepval.tables.values import ValueTable, refuse_large
 
 TERM, WEIGHT, FIXED = "term_", "weight_", "fixed_weight_"
 AGREE = 1e-9
@@ -123,7 +123,7 @@ def with_losses(table: ValueTable, terms: Terms) -> ValueTable:
         losses = np.asfortranarray(terms.losses)
     for mode, column in zip(table.modes, losses.T, strict=True):
         refuse_large(column, table.input, f"Under these weights the loss of mode {mode!r}")
-    return ValueTable(**{**vars_of(table), "losses": losses})
+    return replace(table, losses=losses)
 
 
 def inputs_of(

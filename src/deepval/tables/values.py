@@ -117,7 +117,7 @@ class ValueTable(Printable):
         indices = [self.modes.index(mode) for mode in selected]
         parts = {"modes": selected, "losses": np.asfortranarray(self.losses[:, indices])}
         parts |= {"input_costs": {unit: costs[:, indices] for unit, costs in self.input_costs.items()}}
-        return type(self)(**{**vars_of(self), **parts})
+        return replace(self, **parts)
 
     @cached_property
     def mode_values(self) -> Float[np.ndarray, "input mode"]:
@@ -217,18 +217,14 @@ class ValueTable(Printable):
         rows = columns.as_array(rows, "The array of chosen inputs")
         if rows.dtype != bool or rows.shape != (len(self),):
             raise InputError(f"Chosen inputs must be an array of {len(self)} times True or False, one for each input.")
-        return type(self)(
+        return replace(
+            self,
             input=self.input[rows],
-            unit_ids=self.unit_ids,
             unit=self.unit[rows],
-            modes=self.modes,
             losses=self.losses[rows],
             order=None if self.order is None else self.order[rows],
             attributes={name: column[rows] for name, column in self.attributes.items()},
-            costs=self.costs,
             input_costs={unit: costs[rows] for unit, costs in self.input_costs.items()},
-            tolerance=self.tolerance,
-            estimated=self.estimated,
         )
 
     def restrict(self, units: Any) -> "ValueTable":
@@ -238,7 +234,7 @@ class ValueTable(Printable):
         part = self.keep(position[self.unit] >= 0)
         if not len(part):
             raise InputError(f"Named units must hold inputs; none of {some(names)} does.")
-        return type(self)(**{**vars_of(part), "unit_ids": names, "unit": position[part.unit]})
+        return replace(part, unit_ids=names, unit=position[part.unit])
 
     def with_units(self, units: Any) -> "ValueTable":
         """The same inputs with a longer list of units, such as all units of a data set; some may have no inputs here.
@@ -247,9 +243,7 @@ class ValueTable(Printable):
         even where they have different inputs.
         """
         listed = np.unique(np.concatenate([self.unit_ids, unit_names(units)]))
-        return type(self)(
-            **{**vars_of(self), "unit_ids": listed, "unit": keys.positions(self.unit_ids, listed)[self.unit]}
-        )
+        return replace(self, unit_ids=listed, unit=keys.positions(self.unit_ids, listed)[self.unit])
 
     @property
     def digest(self) -> str:
@@ -404,11 +398,6 @@ def _by_mode(value: Any, what: str) -> Mapping[Any, Any]:
     if hasattr(value, "__arrow_c_stream__"):
         return columns.read(value).data
     raise InputError(f"{what} must be columns by name, {{'cheap': ..., 'full': ...}}; found {quote(value)}.")
-
-
-def vars_of(table: ValueTable) -> dict[str, Any]:
-    """The fields of a table by name, without cached properties."""
-    return {name: getattr(table, name) for name in table.__dataclass_fields__}
 
 
 def chosen_modes(available: tuple[str, ...], modes: Sequence[str] | None, source: str) -> tuple[str, ...]:

@@ -6,14 +6,12 @@ docs/external.md lists their real and their nominal parts.
 """
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.datasets.dataset import Dataset
+from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.argoverse_tables import drive, once, one_file, table_columns
 from deepval.datasets.logs.log import Log, LoggedTrack, differences_mps, poses_of
 from deepval.datasets.logs.states import level, unit_of
@@ -220,42 +218,22 @@ def poses_of_rows(table: dict[str, np.ndarray]) -> Float[np.ndarray, "row 4 4"]:
     return transforms(turn, shift)
 
 
-@dataclass(frozen=True)
-class Argoverse2(Dataset):
-    """Scenarios and sensor logs anywhere below a folder; a unit is one of them, named by its folder.
+class Argoverse2(FileUnits):
+    """Argoverse 2 scenarios and sensor logs; a unit is one of them, named as its folder."""
 
-    Attributes:
-        root: The folder.
-    """
-
-    root: Path | str
+    called, patterns = "argoverse2", ("scenario_*.parquet", "annotations.feather")
+    requirement = "an Argoverse 2 folder must hold scenario_*.parquet or annotations.feather"
 
     @property
-    def name(self) -> str:
-        """Name of the data set; it seeds the splits."""
-        return "argoverse2"
-
-    @property
-    def folders(self) -> dict[str, Path]:
-        """The folder of each unit."""
-        root = Path(self.root)
-        folders = [
-            path.parent
-            for pattern in ("scenario_*.parquet", "annotations.feather")
-            for path in reading.find(root, f"**/{pattern}")
-        ]
-        units = {reading.resolve(folder).name: folder for folder in sorted(folders)}
-        if not units:
-            raise InputError(
-                f"an Argoverse 2 folder must hold scenario_*.parquet or annotations.feather; {root} has neither."
-            )
-        if len(units) != len(folders):
-            raise InputError(f"scenarios and logs must lie in folders of different names; in {root} some do not.")
-        return dict(sorted(units.items()))
+    def paths(self) -> dict[str, Path]:
+        """The main file of each unit, by the name of its folder."""
+        return reading.files_by_unit(
+            self.root, self.patterns, self.requirement, name=lambda path: reading.resolve(path.parent).name
+        )
 
     def files(self, unit: str) -> dict[str, Path]:
         """All files of a unit."""
-        folder = self._folder(unit)
+        folder = self.path_of(unit).parent
         patterns = ("scenario_*.parquet", "*.feather", "calibration/*.feather", "log_map_archive_*.json")
         paths = [
             path
@@ -264,27 +242,11 @@ class Argoverse2(Dataset):
         ]
         return {f"{unit}/{path.relative_to(folder).as_posix()}": path for path in paths}
 
-    def beside(self, unit: str) -> dict[str, Any]:
-        """Nothing: a unit depends on its files only."""
-        return {}
-
-    def unit_ids(self) -> tuple[str, ...]:
-        """Names of the folders: scenario ids and log ids."""
-        return tuple(self.folders)
-
     def read_log(self, unit: str) -> Log:
         """All steps of a unit."""
-        folder = self._folder(unit)
-        if next(reading.find(folder, "scenario_*.parquet"), None):
-            return scenario_log(folder, unit)
-        return sensor_log(folder, unit)
+        path = self.path_of(unit)
+        return (scenario_log if path.suffix == ".parquet" else sensor_log)(path.parent, unit)
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """The scene at every half second, and its reference."""
+        """The scene at the states of a unit, and its reference."""
         return unit_of(self.read_log(unit))
-
-    def _folder(self, unit: str) -> Path:
-        folders = self.folders
-        if unit not in folders:
-            raise InputError(f"units must be among {', '.join(folders)}; found {unit}.")
-        return folders[unit]

@@ -6,21 +6,19 @@ are whole multiples of the scenario's time step; other steps than 0.1 s are resa
 (those of the class), a camera (a nominal one stands in) and a route (it is matched to the driven path).
 """
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.datasets.dataset import Dataset
+from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.log import (
     Log,
     LoggedTrack,
     differences_mps,
     distinct_m,
-    files_by_stem,
     poses_of,
     roadblocks_of,
     route_of,
@@ -150,10 +148,13 @@ def _ego(root: Element, moving: list[ObstaclePath], *, step_s: float) -> Obstacl
 
 def _moving(obstacle: Element) -> ObstaclePath:
     name, kind = _name_and_kind(obstacle)
-    what = f"dynamicObstacle {name}"
+    what = f"{obstacle.tag} {name}"
     if obstacle.find("occupancySet") is not None:
-        raise InputError(f"{what}: must have a trajectory; it has an occupancySet, which is a forecast and no log.")
-    size_m, offset_m = _shape(obstacle, what)
+        raise InputError(
+            f"{what}: must have a trajectory; it has an occupancySet, which is a forecast and no log: "
+            "leave the file out."
+        )
+    size_m, offset_m = _box(obstacle.find("shape"), f"{what}: shape")
     states = [_state(state, what) for state in (obstacle.find("initialState"), *obstacle.findall("trajectory/state"))]
     states.sort(key=lambda state: state[0])
     steps, rows = np.array([step for step, _ in states]), np.array([row for _, row in states])
@@ -214,31 +215,35 @@ def _state(state: Element | None, what: str) -> tuple[int, list[float]]:
     """Time step of a state, and x, y, heading and speed; the speed is NaN where the file has none."""
     if state is None:
         raise InputError(f"{what}: must have an initialState; it has none.")
-    values = []
-    for tag in ("time/exact", "position/point/x", "position/point/y", "orientation/exact", "velocity/exact"):
-        text = state.findtext(tag)
-        if tag != "velocity/exact" or text is not None:
-            values.append(_number(text, f"{what}: {tag} of a state"))
-    step, *pose = values
+    step = _number(state.findtext("time/exact"), f"{what}: time/exact of a state")
     if step != int(step) or step < 0:
         raise InputError(f"{what}: time of a state must be a whole number of steps, 0 or more; found {step:g}.")
-    return int(step), [*pose, *[np.nan] * (4 - len(pose))]
+    point = state.find("position/point")
+    if point is None:  # an uncertain position: the middle of its region
+        position_m = _box(state.find("position"), f"{what}: position of a state")[1].tolist()
+    else:
+        position_m = [_number(point.findtext(axis), f"{what}: {axis} of a position") for axis in "xy"]
+    speed_mps = np.nan if state.find("velocity") is None else _middle(state, "velocity", what)
+    return int(step), [*position_m, _middle(state, "orientation", what), speed_mps]
 
 
-def _shape(obstacle: Element, what: str) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2"]]:
-    """Length and width of the box around an obstacle's shapes, and the position of its middle, in the obstacle's axes.
+def _middle(state: Element, tag: str, what: str) -> float:
+    """An exact value, or the middle of an interval."""
+    ends = ["exact"] if state.find(f"{tag}/exact") is not None else ["intervalStart", "intervalEnd"]
+    return sum(_number(state.findtext(f"{tag}/{end}"), f"{what}: {tag} of a state") for end in ends) / len(ends)
 
-    The size of an obstacle is the box of all its rectangles, circles and polygons.
-    """
+
+def _box(shapes: Element | None, what: str) -> tuple[Float[np.ndarray, "2"], Float[np.ndarray, "2"]]:
+    """Length and width of the box around rectangles, circles and polygons, and the position of its middle."""
     points = [np.zeros((0, 2))]
-    for shape in obstacle.findall("shape//"):
+    for shape in () if shapes is None else shapes:
         if shape.tag == "polygon":
             points.append(_points(shape, what))
         elif shape.tag in ("rectangle", "circle"):
             names = ("radius", "radius") if shape.tag == "circle" else ("length", "width")
             half_m = np.array([_number(shape.findtext(name), f"{what}: {name}") for name in names])
             half_m = half_m if shape.tag == "circle" else half_m / 2
-            turn_rad = _number(shape.findtext("orientation", "0"), f"{what}: orientation of its shape")
+            turn_rad = _number(shape.findtext("orientation", "0"), f"{what}: orientation")
             cos, sin = np.cos(turn_rad), np.sin(turn_rad)
             middle = [_number(shape.findtext(f"center/{axis}", "0"), f"{what}: center") for axis in "xy"]
             corners = np.array([[1, 1], [1, -1], [-1, -1], [-1, 1]]) * half_m
@@ -252,6 +257,8 @@ def _shape(obstacle: Element, what: str) -> tuple[Float[np.ndarray, "2"], Float[
 def lane_map_of(root: Element) -> LaneMap:
     """Lanes for cars in the file's order, in roadblocks of neighbours; drivable ground beside them; crosswalks."""
     lanelets = {str(lanelet.get("id")): lanelet for lanelet in root.findall("lanelet")}
+    if len(lanelets) != len(root.findall("lanelet")):
+        raise InputError("lanelets must have different ids; two have the same.")
     kinds = {key: {(kind.text or "").strip() for kind in one.findall("laneletType")} for key, one in lanelets.items()}
     bounds = {key: _bounds(key, lanelet) for key, lanelet in lanelets.items()}
     outlines = {key: np.concatenate([left, right[::-1]]) for key, (left, right) in bounds.items()}
@@ -332,7 +339,7 @@ def _red_lights(root: Element, steps: Int[np.ndarray, "step"]) -> tuple[frozense
         lanes = {
             after
             for lanelet in root.findall("lanelet")
-            if key in _references(lanelet, "trafficLightRef")
+            if key in _references(lanelet, ".//trafficLightRef")
             for after in _references(lanelet, "successor")
         }
         others = {lane for turn, word in TURNS.items() if word not in direction for lane in _turning(root, turn)}
@@ -371,47 +378,13 @@ def _number(text: str | None, what: str) -> float:
     return number
 
 
-@dataclass(frozen=True)
-class CommonRoad(Dataset):
-    """The scenarios (`.xml` files) at any depth below a folder; a unit is one of them, named as its file.
+class CommonRoad(FileUnits):
+    """CommonRoad scenarios."""
 
-    Attributes:
-        root: The folder.
-    """
-
-    root: Path | str
-
-    @property
-    def name(self) -> str:
-        """Name of the data set; it seeds the splits."""
-        return "commonroad"
-
-    @property
-    def paths(self) -> dict[str, Path]:
-        """The file of each unit."""
-        return files_by_stem(self.root, "*.xml", "a CommonRoad folder must hold scenarios (.xml)")
-
-    def files(self, unit: str) -> dict[str, Path]:
-        """The scenario's file."""
-        return {f"{unit}.xml": self.paths[self.select([unit])[0]]}
-
-    def beside(self, unit: str) -> dict[str, Any]:
-        """Nothing: a unit depends on its file only."""
-        return {}
-
-    def unit_ids(self) -> tuple[str, ...]:
-        """Names of the files, in order."""
-        return tuple(self.paths)
+    called, patterns = "commonroad", ("*.xml",)
+    requirement = "a CommonRoad folder must hold scenarios (.xml)"
+    content, log = staticmethod(read_scenario), staticmethod(log_of)
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """The scene at every half second, and its reference."""
+        """The scene at the states of a unit, and its reference."""
         return unit_of(self.read_log(unit))
-
-    def read_log(self, unit: str) -> Log:
-        """All steps of one scenario."""
-        path = self.files(unit)[f"{unit}.xml"]
-        root = read_scenario(path)
-        try:
-            return log_of(root, unit)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error

@@ -118,9 +118,9 @@ def open_database(path: Path, *, what: str) -> Iterator[Database]:
 
 
 LINE, POLYGON, LINES, POLYGONS = 2, 3, 5, 6
+SHAPE = 0x3FFFFFFF
+"""Bits of a geometry's type; the two above them may mark heights and measures."""
 ENVELOPE_BYTES = (0, 32, 48, 48, 64)
-MULTIPLE_BYTES = 32_768
-"""Upper limit of a geometry of several lines or polygons: 2,000 points."""
 WGS84 = 4326
 
 Part = Float[np.ndarray, "_ 2"]
@@ -231,9 +231,8 @@ def _parts(blob: Any, source: str) -> list[Part]:
         return []
     wkb = blob[8 + ENVELOPE_BYTES[envelope] :]
     kind = _kind(wkb, source)
-    # The library reads nested geometries by recursion: without a limit, a blob of 110 kB overflows the stack.
-    if kind in (LINES, POLYGONS) and len(wkb) > MULTIPLE_BYTES:
-        raise InputError(f"{source}: a multiple geometry must have at most {MULTIPLE_BYTES} bytes; found {len(wkb)}.")
+    if kind in (LINES, POLYGONS):
+        _check_parts(wkb, source)
     shapely = library("shapely", purpose="Reading the lane map of a GeoPackage", extra="planners")
     try:
         with np.errstate(invalid="ignore"):  # NaN is refused below
@@ -249,12 +248,39 @@ def _parts(blob: Any, source: str) -> list[Part]:
     return parts
 
 
+def _check_parts(wkb: bytes, source: str) -> None:
+    """Raise unless all parts of a multiple geometry are single lines or polygons.
+
+    The library reads nested geometries by recursion: a blob of 110 kB would overflow the stack.
+    """
+
+    def count(at: int) -> int:
+        return int.from_bytes(wkb[at : at + 4], "little" if wkb[start] else "big")
+
+    start, end = 0, 9
+    for _ in range(count(5)):
+        start, end = end, end + 5
+        kind = _kind(wkb[start:end], source)
+        if kind not in (LINE, POLYGON):
+            raise InputError(f"{source}: parts of a geometry must be single lines or polygons; found type {kind}.")
+        flags = count(start + 1)
+        thousands = (flags & SHAPE) // 1000
+        axes = 2 + (flags >> 31 | thousands & 1) + (flags >> 30 & 1 | thousands >> 1)
+        rings = 1
+        if kind == POLYGON:
+            rings, end = count(end), end + 4
+        for _ in range(rings):
+            end += 4 + 8 * axes * count(end)
+            if end > len(wkb):
+                raise InputError(f"{source}: a geometry must be whole; it ends early: get the file again.")
+
+
 def _kind(wkb: bytes, source: str) -> int:
     """Type of a geometry in well-known binary, without its heights and measures."""
     if len(wkb) < 5 or wkb[0] > 1:
         raise InputError(f"{source}: a geometry must start with its byte order (0 or 1) and type; found {wkb[:5]!r}.")
-    kind = int.from_bytes(wkb[1:5], "little" if wkb[0] else "big")
-    kind = (kind & 0xFFFF) % 1000  # heights and measures add 1000, 2000, 3000 or set bits above these
+    kind = int.from_bytes(wkb[1:5], "little" if wkb[0] else "big") & SHAPE
+    kind = kind % 1000 if kind < 4000 else kind  # heights add 1000, measures 2000
     if kind not in (LINE, POLYGON, LINES, POLYGONS):
         raise InputError(f"{source}: a geometry must be lines or polygons; found one of type {kind}.")
     return kind

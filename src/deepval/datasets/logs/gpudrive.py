@@ -2,16 +2,18 @@
 
 Objects have lists of positions, headings, velocities and valid flags, 0.1 s apart, and one size. Lanes have only their
 lines: a lane leads to the lanes that begin where it ends, and lanes side by side are neighbours. Files have no speed
-limits. Headings are in radians; older files have them in degrees.
+limits. Headings are in radians; older files have them in degrees. Older files do not name the ego either: it is
+the last vehicle that is always valid, since Waymo lists the ego last.
 """
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.geometry.vehicle import wrap_rad
 
 STEP_S = 0.1
@@ -24,19 +26,37 @@ ALIGNED_RAD = np.radians(30.0)
 MOVING_MPS = 1.0
 
 
-def message_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The scenario as the fields of Waymo's message that the reader uses; the reader checks their values."""
-    objects, roads = (_records(content, name) for name in ("objects", "roads"))
+def message_of(content: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The scenario of that name as the fields of Waymo's message that the reader uses; it checks their values."""
+    objects, roads = (_records(content, part) for part in ("objects", "roads"))
     steps = max((len(_items(one, "valid")) for one in objects), default=0)
     unit = _radians_per_unit(objects)
-    metadata = content.get("metadata")
     return {
         "timestampsSeconds": (np.arange(steps) * STEP_S).tolist(),
-        "sdcTrackIndex": metadata.get("sdc_track_index") if isinstance(metadata, Mapping) else None,
+        "sdcTrackIndex": _ego_number(content, objects, name),
         "tracks": [_track(one, number, radians=unit) for number, one in enumerate(objects)],
         "mapFeatures": _features(roads),
         "dynamicMapStates": _lights(content.get("tl_states") or {}, steps),
     }
+
+
+def _ego_number(content: Mapping[str, Any], objects: list[Mapping[str, Any]], name: str) -> int:
+    metadata = content.get("metadata")
+    number = metadata.get("sdc_track_index") if isinstance(metadata, Mapping) else None
+    if number is None:
+        drivers = [number for number, one in enumerate(objects) if one.get("type") == "vehicle" and all(one["valid"])]
+        if not drivers:
+            raise InputError(
+                "a file without metadata.sdc_track_index must have a vehicle that is always valid, as ego."
+            )
+        note = f"{name} does not name the ego: object {drivers[-1]}, the last vehicle that is always valid, stands in."
+        warnings.warn(note, InputWarning, stacklevel=2)
+        return drivers[-1]
+    if not isinstance(number, int) or not 0 <= number < len(objects):
+        raise InputError(
+            f"metadata.sdc_track_index must be the number of one of {len(objects)} objects; found {number!r}."
+        )
+    return number
 
 
 def _records(content: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
@@ -64,7 +84,7 @@ def _track(one: Mapping[str, Any], number: int, *, radians: float) -> dict[str, 
             states.append({"valid": False})
             continue
         values = {"heading": _value(heading, "heading") * radians, "valid": True, **size}
-        values |= {f"center{axis.upper()}": position.get(axis) for axis in "xyz"} if _is_point(position) else {}
+        values |= {f"center{axis.upper()}": position.get(axis, 0.0) for axis in "xyz"} if _is_point(position) else {}
         values |= {f"velocity{axis.upper()}": velocity.get(axis) for axis in "xy"} if _is_point(velocity) else {}
         if len(values) < 10:
             raise InputError(f"object {number}: positions and velocities must have x and y; one does not.")
@@ -105,16 +125,21 @@ def _radians_per_unit(objects: list[Mapping[str, Any]]) -> float:
 def _features(roads: list[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Lanes with their connections, crosswalks and driveways."""
     features, lines, lanes = [], {}, {}
-    for road in roads:
-        key, kind = str(road.get("id")), road.get("type")
-        if kind == "lane":
-            lanes[key] = {"polyline": _items(road, "geometry"), "type": road.get("map_element_id", 0)}
-            points = [(_value(p["x"], "x"), _value(p["y"], "y")) for p in lanes[key]["polyline"] if _is_point(p)]
-            if len(points) > 1 and points[0] != points[-1]:
-                lines[key] = np.array(points)
-            features.append({"id": key, "lane": lanes[key]})
-        elif kind in ("crosswalk", "driveway"):
-            features.append({"id": key, kind: {"polygon": _items(road, "geometry")}})
+    for number, road in enumerate(roads):
+        key, kind = str(road.get("id", f"road {number}")), road.get("type")
+        if kind not in ("lane", "crosswalk", "driveway"):
+            continue
+        line = _items(road, "geometry")
+        if not all(map(_is_point, line)):
+            raise InputError(f"road {key}: every point of its geometry must have x and y; one does not.")
+        points = [(_value(point["x"], "x"), _value(point["y"], "y")) for point in line]
+        if kind != "lane":
+            features.append({"id": key, kind: {"polygon": line}})
+            continue
+        lanes[key] = {"polyline": line, "type": road.get("map_element_id", 0)}
+        if len(points) > 1 and points[0] != points[-1]:
+            lines[key] = np.array(points)
+        features.append({"id": key, "lane": lanes[key]})
     if lines:
         _connect(lanes, lines)
     return features
@@ -127,6 +152,7 @@ def _connect(lanes: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]) -> 
     first, last = (
         np.array([_heading(line[index]) for line in lines.values()]) for index in (slice(0, 2), slice(-2, None))
     )
+    other_along = np.array([_headings(line)[min(len(line) // 2, len(line) - 2)] for line in lines.values()])
     for number, key in enumerate(keys):
         near = np.linalg.norm(starts - ends[number], axis=1) <= SAME_M
         near &= np.abs(wrap_rad(first - last[number])) < ALIGNED_RAD
@@ -134,7 +160,6 @@ def _connect(lanes: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]) -> 
         away = np.linalg.norm(lines[key][:, None] - middles, axis=-1)
         gap_m, vertex = away.min(axis=0), away.argmin(axis=0)
         along = _headings(lines[key])[np.minimum(vertex, len(lines[key]) - 2)]
-        other_along = np.array([_headings(line)[min(len(line) // 2, len(line) - 2)] for line in lines.values()])
         beside = (gap_m >= BESIDE_M[0]) & (gap_m <= BESIDE_M[1]) & (np.abs(wrap_rad(along - other_along)) < ALIGNED_RAD)
         lanes[key]["leftNeighbors"] = [{"featureId": keys[other]} for other in np.flatnonzero(beside)]
 

@@ -7,14 +7,12 @@ then continues along the straightest successors.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.files import reading
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle, wrap_rad
 from deepval.world.lanes import FARTHEST_M, Lane, LaneMap, on_earth
@@ -372,15 +370,3 @@ def differences_mps(
     measured = valid & (after > before)
     moved_m = position_m[after] - position_m[before]
     return np.where(measured[:, None], moved_m / np.where(measured, elapsed_s, 1.0)[:, None], 0.0)
-
-
-def files_by_stem(root: Path | str, pattern: str, what: str) -> dict[str, Path]:
-    """The files of a pattern at any depth below a folder, by their names without ending; `what` must hold."""
-    paths: dict[str, Path] = {}
-    for path in sorted(reading.find(Path(root), f"**/{pattern}")):
-        if path.stem in paths:
-            raise InputError(f"files must have different names; {paths[path.stem]} and {path} have the same.")
-        paths[path.stem] = path
-    if not paths:
-        raise InputError(f"{what}; found none in {root}.")
-    return dict(sorted(paths.items()))

@@ -36,6 +36,7 @@ from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import unpickle
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
+from deepval.files.canonical import digest_of
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import PACIFICA, headings_rad, transforms
 from deepval.world.lanes import LaneMap
@@ -189,11 +190,7 @@ def read_drives(
     """
     with open_database(path, what="a nuPlan log") as database:
         database.require(NEEDED)
-        scenarios = [
-            sweeps
-            for sweeps in _scenarios(database)
-            if len(sweeps.states) and (scenes is None or sweeps.scene in scenes)
-        ]
+        scenarios = [sweeps for sweeps in _scenarios(database, scenes) if len(sweeps.states)]
         if not scenarios:
             least_s = (STATES - 1 + FUTURE_STEPS) * STEP_S
             raise InputError(f"{path}: a log must have a scenario of {least_s:g} s or more; it has none.")
@@ -243,7 +240,8 @@ def _location(database: Database) -> str:
     return str(rows[0][0]).removesuffix(".gpkg")
 
 
-def _scenarios(database: Database) -> list[Sweeps]:
+def _scenarios(database: Database, chosen: frozenset[str] | None) -> list[Sweeps]:
+    """The chosen scenarios whose sweeps follow each other at 20 Hz, with a note on the others."""
     scenes = database.rows(
         "SELECT scene.token, scene.roadblock_ids FROM scene JOIN lidar_pc ON lidar_pc.scene_token = scene.token "
         "GROUP BY scene.token ORDER BY MIN(lidar_pc.timestamp)"
@@ -254,7 +252,23 @@ def _scenarios(database: Database) -> list[Sweeps]:
         "LEFT JOIN ego_pose ON lidar_pc.ego_pose_token = ego_pose.token "
         "WHERE lidar_pc.scene_token = ? ORDER BY lidar_pc.timestamp"
     )
-    return [_sweeps(database, token, route, rows=database.rows(query, (token,))) for token, route in scenes]
+    scenarios = [
+        _sweeps(database, token, route, rows=database.rows(query, (token,)))
+        for token, route in scenes
+        if chosen is None or token_text(token) in chosen
+    ]
+    gaps = [np.flatnonzero(np.abs(np.diff(sweeps.time_us) * 1e-6 - STEP_S) > LATE_S) for sweeps in scenarios]
+    whole = [sweeps for sweeps, gap in zip(scenarios, gaps, strict=True) if not len(gap)]
+    if len(whole) < len(scenarios):
+        first = next(sweeps.time_us[gap[0]] for sweeps, gap in zip(scenarios, gaps, strict=True) if len(gap))
+        sentence = (
+            f"{database.path}: sweeps must follow each other at 20 Hz; in {len(scenarios) - len(whole)} of "
+            f"{len(scenarios)} scenarios they do not, first after timestamp {first}"
+        )
+        if not whole:
+            raise InputError(f"{sentence}: leave the log out, or get the file again.")
+        warnings.warn(f"{sentence}: these scenarios are left out.", InputWarning, stacklevel=2)
+    return whole
 
 
 def _sweeps(database: Database, scene: Any, route: Any, *, rows: list[tuple[Any, ...]]) -> Sweeps:
@@ -267,13 +281,6 @@ def _sweeps(database: Database, scene: Any, route: Any, *, rows: list[tuple[Any,
             f"{source}: every sweep must have a timestamp and an ego pose of finite numbers; one does not."
         )
     time_us, pose = table[:, 0].astype(np.int64), table[:, 1:]
-    steps_s = np.diff(time_us) * 1e-6
-    wrong = np.flatnonzero(np.abs(steps_s - STEP_S) > LATE_S)
-    if len(wrong):
-        raise InputError(
-            f"{source}: sweeps must follow each other at 20 Hz; after timestamp {time_us[wrong[0]]} two of them take "
-            f"{steps_s[wrong[0]]:.3f} s: leave the log out, or get the file again."
-        )
     if not (np.linalg.norm(pose[:, 3:7], axis=1) > 0).all():
         raise InputError(f"{source}, ego poses: a quaternion must not be all zeros.")
     return Sweeps(name, tuple(str(route or "").split()), tuple(row[0] for row in rows), time_us, pose)
@@ -350,10 +357,6 @@ class Nuplan(Dataset):
             return None
         return chosen_scenes(reading.resolve(self.root), self.scenarios, self._pictures())
 
-    def scenarios_of(self, unit: str) -> tuple[str, ...]:
-        """Tokens of the chosen scenarios of a log."""
-        return tuple(sorted((self._chosen() or {}).get(unit, ())))
-
     def logs(self) -> dict[str, Path]:
         """The file of each log, by its name."""
         return logs_below(self.root)
@@ -367,10 +370,17 @@ class Nuplan(Dataset):
         chart = map_file(self.maps, location)
         return {f"{unit}.db": path, f"maps/{location}/{chart.parent.name}/map.gpkg": chart}
 
-    def beside(self, unit: str) -> dict[str, Any] | None:
-        """The chosen scenarios; None with pictures, since no index lists the sweeps that have one."""
-        scenes = list(self.scenarios_of(unit))
-        return ({"scenes": scenes} if scenes else {}) if self._pictures() is None else None
+    def choice(self, unit: str) -> dict[str, Any]:
+        """The chosen scenarios, and a digest of the names of the pictures, since states without one are left out."""
+        chosen, folder = self._chosen(), (self._pictures() or Path(self.root)) / unit / CHANNEL
+        names = [path.name for path in reading.entries(folder)] if reading.is_folder(folder) else []
+        return ({} if chosen is None else {"scenes": sorted(chosen[unit])}) | (
+            {"pictures": digest_of(names)} if names else {}
+        )
+
+    def beside(self, unit: str) -> dict[str, Any]:
+        """The part of the log that is read."""
+        return self.choice(unit)
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the logs, in order."""

@@ -11,16 +11,15 @@ the driven path) and the positions of the axles (at the same shares of the lengt
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.datasets.dataset import Dataset
+from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.gpudrive import message_of
-from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, files_by_stem, poses_of, roadblocks_of, route_of
+from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, poses_of, roadblocks_of, route_of
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.files.canonical import read_json
@@ -64,7 +63,7 @@ def read_scenario(path: Path) -> dict[str, Any]:
         raise InputError(f"{path}: must hold one Waymo scenario; found {type(scenario).__name__}.")
     if isinstance(scenario.get("objects"), list):
         try:
-            return message_of(scenario)
+            return message_of(scenario, path.stem)
         except InputError as error:
             raise InputError(f"{path}: {error}") from error
     for name in ("timestampsSeconds", "tracks", "mapFeatures"):
@@ -253,47 +252,13 @@ def _points(message: Any, name: str) -> Float[np.ndarray, "point 2"]:
     return np.array(points, dtype=float).reshape(-1, 2)
 
 
-@dataclass(frozen=True)
-class Waymo(Dataset):
-    """The scenarios (JSON files) at any depth below a folder; a unit is one of them, named as its file.
+class Waymo(FileUnits):
+    """Waymo scenarios."""
 
-    Attributes:
-        root: The folder.
-    """
-
-    root: Path | str
-
-    @property
-    def name(self) -> str:
-        """Name of the data set; it seeds the splits."""
-        return "waymo"
-
-    @property
-    def paths(self) -> dict[str, Path]:
-        """The file of each unit."""
-        return files_by_stem(self.root, "*.json", "a folder of Waymo scenarios must hold JSON files")
-
-    def files(self, unit: str) -> dict[str, Path]:
-        """The scenario's file."""
-        return {f"{unit}.json": self.paths[self.select([unit])[0]]}
-
-    def beside(self, unit: str) -> dict[str, Any]:
-        """Nothing: a unit depends on its file only."""
-        return {}
-
-    def unit_ids(self) -> tuple[str, ...]:
-        """Names of the files, in order."""
-        return tuple(self.paths)
+    called, patterns = "waymo", ("*.json",)
+    requirement = "a folder of Waymo scenarios must hold JSON files"
+    content, log = staticmethod(read_scenario), staticmethod(log_of)
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """The scene at the states of one scenario, and its reference."""
+        """The scene at the states of a unit, and its reference."""
         return unit_of(self.read_log(unit))
-
-    def read_log(self, unit: str) -> Log:
-        """All steps of one scenario."""
-        path = self.files(unit)[f"{unit}.json"]
-        scenario = read_scenario(path)
-        try:
-            return log_of(scenario, unit)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error

@@ -5,7 +5,7 @@ frame, their image boxes, truncation and occlusion, and the Truth. A Scene has n
 them by a ticket, and `render` draws them from the scene's drive.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -24,7 +24,7 @@ from deepval.geometry.camera import Camera, image_points_px, transform
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.perception.profile import Conditions, Profile, read_profile
 from deepval.perception.reported.detection_rows import ModeReader
-from deepval.perception.reported.detections import Detections, DetectionSet, ScoreKind
+from deepval.perception.reported.detections import Detections, ScoreKind
 from deepval.perception.simulation import Draw, detections_at, draw, street
 from deepval.world.objects import Objects, track_closing_mps
 from deepval.world.scene import Scene
@@ -195,14 +195,6 @@ class WorldSettings:
             )
 
 
-@dataclass(frozen=True)
-class World:
-    """The data set and, for each mode, the detections on it."""
-
-    dataset: Recording
-    modes: Mapping[str, DetectionSet]
-
-
 class SceneParts:
     """Traffic and look of one scene, from which the Scene, the Truth and the detections follow."""
 
@@ -254,33 +246,6 @@ def unit_id(number: int) -> str:
 def visible(truth: Truth) -> Truth:
     """The truth without hidden objects (level 3)."""
     return truth.where(truth.occlusion < 3)
-
-
-def make_world(
-    seed: int = 0,
-    *,
-    settings: WorldSettings | None = None,
-    modes: Mapping[str, int] | None = None,
-    units: Sequence[str] | None = None,
-) -> World:
-    """The synthetic world of a seed, in memory.
-
-    Args:
-        seed: everything follows from it.
-        settings: number and length of scenes, traffic.
-        modes: name -> long side of the picture in pixels; YOLOv8s at 320, 384, 512 and 640 where None.
-        units: only these scenes; leaving out other scenes does not change them.
-    """
-    settings, modes = settings or WorldSettings(), modes or MODES
-    data = Synthetic(seed=seed, settings=settings).read(units)
-    sets = {}
-    for name, size in modes.items():
-        reader = Simulated(seed, settings, size)
-        detections = {
-            scene.unit: reader.detections(scene, truth) for scene, truth in zip(data.scenes, data.truths, strict=True)
-        }
-        sets[name] = DetectionSet(name, "probabilities", detections)
-    return World(data, sets)
 
 
 @dataclass(frozen=True)

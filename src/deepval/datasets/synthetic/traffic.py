@@ -3,12 +3,15 @@
 Road coordinates: s along the ego lane, d to its left (m); the ego lane's middle is d = 0, traffic keeps right.
 """
 
+import pathlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Float, Shaped
+from deepval.files.canonical import read_toml
 
 LANE_M = 3.5
 EGO_FRONT_M = 2.7
@@ -49,82 +52,13 @@ class Street:
     clutter: float
 
 
+def _street(values: Mapping[str, Any]) -> Street:
+    pairs: dict[str, Any] = {name: tuple(values[name]) for name in ("speed_mps", "lead_gap_s")}
+    return Street(**{**values, **pairs})
+
+
 STREETS: dict[str, Street] = {
-    "quiet": Street(
-        share=0.53,
-        speed_mps=(3.5, 7.5),
-        lead=0.08,
-        lead_gap_s=(3.0, 6.0),
-        braking=0.1,
-        crossing=0.22,
-        parked=3.0,
-        oncoming=0.4,
-        beside=0.0,
-        walking=0.8,
-        cycling=0.05,
-        curvature_per_m=0.0002,
-        clutter=0.2,
-    ),
-    "city": Street(
-        share=0.14,
-        speed_mps=(4.5, 8.5),
-        lead=0.15,
-        lead_gap_s=(2.0, 5.0),
-        braking=0.4,
-        crossing=0.35,
-        parked=3.0,
-        oncoming=0.9,
-        beside=0.0,
-        walking=1.6,
-        cycling=0.08,
-        curvature_per_m=0.0002,
-        clutter=0.5,
-    ),
-    "follow": Street(
-        share=0.07,
-        speed_mps=(8.0, 13.0),
-        lead=1.0,
-        lead_gap_s=(2.0, 4.0),
-        braking=0.4,
-        crossing=0.0,
-        parked=0.8,
-        oncoming=0.8,
-        beside=0.3,
-        walking=0.4,
-        cycling=0.05,
-        curvature_per_m=0.0002,
-        clutter=0.4,
-    ),
-    "stop-and-go": Street(
-        share=0.03,
-        speed_mps=(2.5, 6.0),
-        lead=1.0,
-        lead_gap_s=(1.0, 2.5),
-        braking=0.8,
-        crossing=0.03,
-        parked=1.5,
-        oncoming=1.2,
-        beside=0.8,
-        walking=0.8,
-        cycling=0.05,
-        curvature_per_m=0.0002,
-        clutter=0.5,
-    ),
-    "country": Street(
-        share=0.23,
-        speed_mps=(12.0, 20.0),
-        lead=0.32,
-        lead_gap_s=(2.0, 4.0),
-        braking=0.2,
-        crossing=0.0,
-        parked=0.05,
-        oncoming=0.6,
-        beside=0.4,
-        walking=0.05,
-        cycling=0.03,
-        curvature_per_m=0.0002,
-        clutter=0.2,
-    ),
+    name: _street(values) for name, values in read_toml(pathlib.Path(__file__).with_name("streets.toml")).items()
 }
 
 

@@ -79,19 +79,14 @@ def rows(
             opposite_part = ratio(table, moved & ((gain > 0) == harmed), moved, draws=drawn)
             records.append(
                 GainRow(
-                    cell=name,
-                    **cell_columns(cell),
+                    **cell_columns(name, cell),
                     loss=loss,
                     affected=int(changed.sum()),
                     spearman=known(spearman(gain, values, among=changed)),
                     improved=int(improved.sum()),
-                    harm_given_gain=harmed_part.value,
-                    harm_given_gain_lo=harmed_part.lo,
-                    harm_given_gain_hi=harmed_part.hi,
+                    **harmed_part.columns("harm_given_gain"),
                     both=int(moved.sum()),
-                    disagree=opposite_part.value,
-                    disagree_lo=opposite_part.lo,
-                    disagree_hi=opposite_part.hi,
+                    **opposite_part.columns("disagree"),
                 )
             )
     return records

@@ -21,7 +21,7 @@ from deepval.paper.row_columns import CellName, column, declared_table, high, le
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number, percent
-from deepval.results import Result
+from deepval.results import Result, row_from
 from deepval.targets import arbiter
 
 
@@ -116,17 +116,14 @@ def _rows(
             row, best = result.row(choice, "selection", alpha), _best(result, names, alpha)
             gain, loss = chosen.gains[alpha][choice], validation.cheap_loss
             records.append(
-                ArbiterRow(
+                row_from(
+                    row,
+                    ArbiterRow,
                     cell=name,
                     pool=pool,
                     candidates=tuple(names),
-                    alpha=alpha,
                     choice=choice,
                     validation_share=gain / loss if loss > 0 else None,
-                    ndg=row.ndg,
-                    ndg_lo=row.ndg_lo,
-                    ndg_hi=row.ndg_hi,
-                    verdict=row.verdict,
                     fixed=fixed,
                     fixed_ndg=result.row(fixed, "selection", alpha).ndg,
                     best=best,
@@ -148,7 +145,7 @@ def table(rows: Sequence[ArbiterRow]) -> Table:
     same = sum(len(names) == 1 for names in choices.values())
     notes = (
         "choice: largest gain on the validation units at this budget, fitted on the training units; nDG on the test "
-        "units. fixed: the one allocator of the largest gain over all budgets.",
+        "units, verdict against random. fixed: the one allocator of the largest gain over all budgets.",
         f"One allocator is chosen at every budget in {same} of {len(choices)} cases of cell and pool.",
     )
     extra = ("in hindsight", "validation")

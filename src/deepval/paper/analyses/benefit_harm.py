@@ -17,7 +17,7 @@ from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.text_tables import Table, TableCell, interval, mark_of, percent
-from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined
+from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined, lists_by_key
 from deepval.tables.scores import REFERENCES
 
 SHOWN = ("oracle", "random")
@@ -100,11 +100,8 @@ def rows(results: Mapping[str, Result]) -> list[BenefitHarmRow]:
 
 def _by_allocator(result: Result) -> dict[str, list[Row]]:
     """Rows of plain scores and of the references that are shown; per-mode scores are left out."""
-    by_name: dict[str, list[Row]] = {}
-    for row in result.rows:
-        if row.oracle == "oracle" and (row.allocator in SHOWN or row.allocator not in REFERENCES):
-            by_name.setdefault(row.allocator, []).append(row)
-    return by_name
+    listed = (row for row in result.rows if row.allocator in SHOWN or row.allocator not in REFERENCES)
+    return lists_by_key((row.allocator, row) for row in listed if row.oracle == "oracle")
 
 
 def _differences(result: Result, name: str) -> dict[BudgetKey, tuple[Comparison, Comparison]]:

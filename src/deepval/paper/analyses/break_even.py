@@ -30,7 +30,7 @@ from deepval.paper.row_columns import (
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, plain
 from deepval.report.text_tables import MISSING, Table, cost, percent
-from deepval.results import UNITS, BudgetKey
+from deepval.results import UNITS, BudgetKey, lists_by_key
 from deepval.tables.keys import positions
 from deepval.tables.scores import Scores, align, fill_missing
 
@@ -139,9 +139,7 @@ def rows(
 
 def over_cells(rows: Sequence[BreakEvenRow]) -> list[AffordableRow]:
     """One row per budget and allocator, in order of appearance."""
-    members_by_key: dict[tuple[BudgetKey, str], list[BreakEvenRow]] = {}
-    for row in rows:
-        members_by_key.setdefault((row.budget, row.allocator), []).append(row)
+    members_by_key = lists_by_key(((row.budget, row.allocator), row) for row in rows)
     return [_over(budget, allocator, members) for (budget, allocator), members in members_by_key.items()]
 
 

@@ -26,7 +26,7 @@ from deepval.paper.row_columns import (
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.figures.gain_figures import Levels
 from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
-from deepval.results import HEADLINE, BudgetKey, Result, Row
+from deepval.results import HEADLINE, Result, Row, lists_by_key, row_from
 from deepval.tables.scores import REFERENCES
 
 SHOWN = ("random",)
@@ -99,29 +99,24 @@ def _row(name: str, result: Result, row: Row) -> ChargedRow:
     free = next(
         (r for r in result.rows if (r.allocator, r.kind, r.alpha) == (row.allocator, "selection", row.alpha)), None
     )
-    return ChargedRow(
+    return row_from(
+        row,
+        ChargedRow,
         cell=name,
-        allocator=row.allocator,
-        **vars(row.budget),
         cheap_cost=None if modes is None else modes.cheap,
         full_cost=None if modes is None else modes.full,
         cost=row.cost or 0.0,
         share=None if row.slots is None or not row.inputs else row.slots / row.inputs,
-        ndg=row.ndg,
-        ndg_lo=row.ndg_lo,
-        ndg_hi=row.ndg_hi,
-        verdict=row.verdict,
         free_ndg=None if free is None else free.ndg,
         free_verdict=None if free is None else free.verdict,
-        reason=row.reason,
     )
 
 
 def overheads(rows: Sequence[ChargedRow]) -> list[OverheadRow]:
     """One row per budget, profile of costs and allocator, in order of appearance."""
-    members_by_key: dict[tuple[BudgetKey, str, float | None, float | None, float], list[ChargedRow]] = {}
-    for row in rows:
-        members_by_key.setdefault((row.budget, row.allocator, row.cheap_cost, row.full_cost, row.cost), []).append(row)
+    members_by_key = lists_by_key(
+        ((row.budget, row.allocator, row.cheap_cost, row.full_cost, row.cost), row) for row in rows
+    )
     records = []
     for (budget, allocator, cheap, full, cost), members in members_by_key.items():
         shares = [row.share for row in members if row.share is not None]
@@ -150,10 +145,7 @@ def levels(rows: Sequence[ChargedRow]) -> list[Levels]:
     for cell in dict.fromkeys(row.cell for row in rows):
         own = [row for row in rows if row.cell == cell and row.kind == kind and row.accounting == "cascade"]
         at = min((row.alpha for row in own), key=lambda alpha: (round(abs(alpha - HEADLINE), 9), alpha), default=None)
-        curves: dict[str, list[tuple[float, float]]] = {}
-        for row in own:
-            if row.ndg is not None:
-                curves.setdefault(row.allocator, []).append((row.alpha, row.ndg))
+        curves = lists_by_key((row.allocator, (row.alpha, row.ndg)) for row in own if row.ndg is not None)
         pairs = {
             row.allocator: (row.free_ndg, row.ndg)
             for row in own

@@ -105,4 +105,5 @@ CAPACITY = Analysis(
     kind=CapacityRow,
     table=table,
     chart=chart,
+    judges=True,
 )

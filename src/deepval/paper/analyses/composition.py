@@ -50,8 +50,7 @@ def rows(cells: Mapping[str, BuiltCell], *, units: Units = "all", watch: Watch =
             benefit_part, harm_part = parts.benefit[term], parts.harm[term]
             records.append(
                 CompositionRow(
-                    cell=name,
-                    **cell_columns(cell),
+                    **cell_columns(name, cell),
                     term=term,
                     weight=weight,
                     benefit=benefit_part,

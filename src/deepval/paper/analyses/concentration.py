@@ -16,7 +16,7 @@ from deepval.paper.row_columns import (
 )
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number
-from deepval.results import Result
+from deepval.results import Result, row_from
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,15 @@ def rows(results: Mapping[str, Result]) -> list[ConcentrationRow]:
             row = next(r for r in result.rows if (r.allocator, r.kind, r.alpha) == (allocator, kind, alpha))
             gain = sum(unit.gains[allocator] for unit in result.units)
             records.append(
-                ConcentrationRow(
+                row_from(
+                    row,
+                    ConcentrationRow,
                     cell=name,
-                    allocator=allocator,
-                    alpha=alpha,
                     effective_units=result.setting.concentration.effective_units,
                     top_unit=None if top is None else top.unit,
                     top_share=None if top is None else top.oracle_gain / prize,
                     gain=gain,
                     gain_elsewhere=gain if top is None else gain - top.gains[allocator],
-                    ndg=row.ndg,
-                    ndg_without_lo=row.ndg_without_lo,
-                    ndg_without_unit=row.ndg_without_unit,
                 )
             )
     return records

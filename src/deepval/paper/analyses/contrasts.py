@@ -22,7 +22,7 @@ from deepval.paper.row_columns import BudgetColumns, column, declared_table, hig
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.text_tables import Table, TableCell, interval, number, percent
-from deepval.results import Result
+from deepval.results import Result, row_from
 from deepval.targets import TARGETS, Gain, RoutingObjective
 
 ON = " on "
@@ -230,26 +230,9 @@ def _contrast(
     row: PooledComparison, labels: tuple[str, str, str], cell: str, verdicts: tuple[str | None, str | None]
 ) -> Contrast:
     recipe, label, against = labels
-    return Contrast(
-        recipe=recipe,
-        label=label,
-        against=against,
-        cell=cell,
-        cells=row.cells,
-        **vars(row.budget),
-        difference=row.difference,
-        lo=row.lo,
-        hi=row.hi,
-        ndg_difference=row.ndg_difference,
-        ndg_lo=row.ndg_lo,
-        ndg_hi=row.ndg_hi,
-        verdict=row.verdict,
-        versus_random=verdicts[0],
-        against_versus_random=verdicts[1],
-        draws=row.draws,
-        dropped=row.dropped,
-        reason=row.reason,
-    )
+    own, other = verdicts
+    fitted = {"recipe": recipe, "label": label, "against": against, "cell": cell}
+    return row_from(row, Contrast, **fitted, versus_random=own, against_versus_random=other)
 
 
 def single(rows: Sequence[Contrast]) -> list[Contrast]:

@@ -4,11 +4,9 @@ docs/definitions.md, External track. All five losses are recombined from the ter
 planner that differ only in the weights of the loss give the same rows, and one of them is enough.
 """
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +21,7 @@ from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import CellName, Form, column, decimals, declared_table, share
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number, percent
+from deepval.results import known
 from deepval.systems import SYSTEMS
 from deepval.systems.driving import TRIVIAL, Driving
 from deepval.tables.terms import align, weighted_loss
@@ -213,11 +212,11 @@ def loss_row(cell: PlannerCell, loss: str) -> LossRow:
         inputs=summary.inputs,
         loss=loss,
         affected=summary.affected,
-        harmed=_known(summary.harm_rate),
-        harm_ratio=_known(summary.harm_ratio) if helped else None,
+        harmed=known(summary.harm_rate),
+        harm_ratio=known(summary.harm_ratio) if helped else None,
         cheap_loss=summary.cheap_loss,
-        all_full=_known(summary.all_full_share),
-        oracle_20=_known(summary.oracle_share),
+        all_full=known(summary.all_full_share),
+        oracle_20=known(summary.oracle_share),
     )
 
 
@@ -236,11 +235,11 @@ def agreement_row(one: PlannerCell, other: PlannerCell, loss: str) -> AgreementR
         loss=loss,
         affected=(int(moved[0].sum()), int(moved[1].sum())),
         both=int(both.sum()),
-        spearman=_known(spearman(*values, among=both)),
-        gamma=_known(counts.gamma),
-        ordered_differently=_known(counts.ordered_differently),
+        spearman=known(spearman(*values, among=both)),
+        gamma=known(counts.gamma),
+        ordered_differently=known(counts.ordered_differently),
         opposite=signs.count,
-        sign_disagreement=_known(signs.share),
+        sign_disagreement=known(signs.share),
     )
 
 
@@ -274,10 +273,6 @@ def planner_cell(cell: BuiltCell | Cell, name: str | None = None) -> PlannerCell
     return PlannerCell(label, cell.spec, cell.table, terms, trivial)
 
 
-def _is_planner(cell: BuiltCell) -> bool:
-    return isinstance(cell.spec.rule, Driving)
-
-
 def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> ExternalTrack:
     """The analysis of built cells by name; `external_tables` makes its tables."""
     return external_track([planner_cell(cell, name) for name, cell in cells.items()], watch=watch)
@@ -285,10 +280,6 @@ def rows(cells: Mapping[str, BuiltCell], *, watch: Watch = unwatched) -> Externa
 
 def _comparable(one: PlannerCell, other: PlannerCell) -> bool:
     return one.setting == other.setting and one.planner != other.planner
-
-
-def _known(figure: Any) -> float | None:
-    return None if math.isnan(figure) else float(figure)
 
 
 def external_tables(found: ExternalTrack) -> list[Table]:
@@ -340,5 +331,5 @@ EXTERNAL = Analysis(
     whole=True,
     records=lambda track: track.losses,
     names="path",
-    among=(_is_planner, "no cell of a published planner"),
+    among=(lambda cell: isinstance(cell.spec.rule, Driving), "no cell of a published planner"),
 )

@@ -12,7 +12,7 @@ from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import AllocatorName, BudgetColumns, CellName, Form, column, declared_table, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.text_tables import Table, percent
-from deepval.results import BudgetKey, Gap, Reason, Result, joined
+from deepval.results import Gap, Reason, Result, joined, lists_by_key
 
 
 def _of_feasible(part: str) -> Form:
@@ -94,11 +94,8 @@ def _row(name: str, result: Result, gap: Gap) -> GapRow:
 
 def over_cells(rows: Sequence[GapRow]) -> list[GapMean]:
     """One row per budget and allocator, in order of appearance."""
-    members_by_key: dict[tuple[BudgetKey, str], list[GapRow]] = {}
-    for row in rows:
-        members_by_key.setdefault((row.budget, row.allocator), []).append(row)
     records = []
-    for (budget, allocator), members in members_by_key.items():
+    for (budget, allocator), members in lists_by_key(((row.budget, row.allocator), row) for row in rows).items():
         defined = [row for row in members if row.gap is not None]
         means: dict[str, Any] = {
             part: mean_of_all([row[part] for row in defined]) for part in ("gap", "overhead", "ranking", "causal")

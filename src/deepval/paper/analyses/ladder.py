@@ -153,6 +153,7 @@ LADDER = Analysis(
     chart=chart,
     takes={"cells": "cells", "costs": "costs"},
     budgets=("latency", "energy"),
+    judges=True,
     among=(_has_three_modes, "no cell of three modes or more"),
     empty="A cell with three modes or more is needed; all given cells have two.",
 )

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, units_of
-from deepval.cells.unit import unit_data
+from deepval.cells.unit import input_frames, unit_data
 from deepval.errors import InputError
 from deepval.paper.analysis import LOCATED, Analysis, Option
 from deepval.paper.row_columns import Units, column, count, decimals, declared_table
@@ -69,7 +69,7 @@ def rows(
         chosen = units_of(cell.split, units)
         seen = [unit_data(spec, unit) for unit in watch(chosen, f"lift on {name}")]
         for mode in spec.order:
-            used = {unit: item.used[mode] for unit, item in zip(chosen, seen, strict=True)}
+            used = {item.scene.unit: item.used[mode].on(input_frames(spec, item.scene)) for item in seen}
             if not all(item.has_boxes for item in used.values()):
                 raise InputError(f"{name}: the lift is of image boxes, and mode {mode} has none: choose other modes.")
             scenes, truths = [item.scene for item in seen], [item.truth for item in seen]

@@ -297,12 +297,10 @@ def _rows(
 
         columns: dict[str, Any] = {}
         for part in HANGS_ON:
-            of = share(changes.get(part))
-            columns |= {part: of.value, f"{part}_lo": of.lo, f"{part}_hi": of.hi}
+            columns |= share(changes.get(part)).columns(part)
         records.append(
             MechanismRow(
-                cell=name,
-                **cell_columns(cell),
+                **cell_columns(name, cell),
                 effect=effect,
                 inputs=int(rows.sum()),
                 false_positives=mean("false_positives"),

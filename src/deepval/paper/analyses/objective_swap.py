@@ -22,7 +22,7 @@ from deepval.paper.analyses.contrasts import (
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import BudgetColumns, column
 from deepval.report.text_tables import Table
-from deepval.results import BudgetKey, Result
+from deepval.results import Result, lists_by_key
 
 LABELS = (VALUE, *GAINS)
 """The labels that recipes are fitted on."""
@@ -53,9 +53,7 @@ def rows(results: Mapping[str, Result]) -> list[Contrast]:
 
 def counts(rows: Sequence[Contrast]) -> list[SwapCount]:
     """One row per perception gain and budget."""
-    met: dict[tuple[str, BudgetKey], list[str | None]] = {}
-    for row in single(rows):
-        met.setdefault((row.against, row.budget), []).append(row.verdict)
+    met = lists_by_key(((row.against, row.budget), row.verdict) for row in single(rows))
     return [
         SwapCount(label, **vars(budget), pairs=len(won), decision=won.count("better"), perception=won.count("worse"))
         for (label, budget), won in met.items()

@@ -10,7 +10,7 @@ import numpy as np
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, units_of
-from deepval.cells.unit import unit_data
+from deepval.cells.unit import input_frames, unit_data
 from deepval.paper.analysis import LOCATED, Analysis
 from deepval.paper.row_columns import CellName, Units, column, count, decimals, declared_table
 from deepval.paper.row_columns import share as in_percent
@@ -111,17 +111,18 @@ class _Part:
 def _unit_parts(spec: CellSpec, unit: str, builder: Tracks) -> dict[str, _Part]:
     seen = unit_data(spec, unit)
     parts = {}
-    for mode, used in seen.used.items():
-        run = seen.run[mode]
+    for mode, reported in seen.used.items():
+        used = reported.on(input_frames(spec, seen.scene))
         observed = Tracks(builder.least_iou, builder.most_apart_m).observation(used, seen.scene, seen.truth)
-        watched = observed.watched & run[seen.truth.frame]
+        watched = observed.watched & used.run[seen.truth.frame]
         detected = np.isin(np.flatnonzero(watched), observed.logged[observed.behind >= 0])
         invented = observed.logged < 0
         loose = None
         if used.has_boxes:
             alone = reference_partners(used, seen.truth).overlap <= LEAST_IOU
             loose = len(np.unique(used.frame[alone]))
-        parts[mode] = _Part(int(run.sum()), seen.truth.objects.near_m[watched], detected, int(invented.sum()), loose)
+        frames, range_m = int(used.run.sum()), seen.truth.objects.near_m[watched]
+        parts[mode] = _Part(frames, range_m, detected, int(invented.sum()), loose)
     return parts
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from deepval.arrays import Float
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, ModeSpec, units_of
-from deepval.cells.unit import UnitData, objects_of_mode, unit_data, used_detections, variant_tables
+from deepval.cells.unit import UnitData, input_frames, objects_of_mode, unit_data, used_detections, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
 from deepval.paper.analysis import LOCATED, Analysis, Option
@@ -32,7 +32,7 @@ from deepval.paper.row_columns import (
     harm,
     loss_table,
 )
-from deepval.perception.reported.detections import NEVER_RUN, Detections, has_ground_boxes
+from deepval.perception.reported.detections import Detections, has_ground_boxes
 from deepval.perception.reported.score_thresholds import (
     GRID,
     SHARED,
@@ -130,14 +130,10 @@ def ends_of(spec: CellSpec, *, watch: Watch = unwatched) -> Ends:
 
 
 def reported_by_both(spec: CellSpec, seen: UnitData) -> tuple[Detections, Detections]:
-    """All detections of the cheapest and the fullest mode, on frames on which both were run."""
+    """All detections of the cheapest and the fullest mode, on inputs on which both were run."""
     cheap, full = (seen.reported[name] for name in (spec.order[0], spec.order[-1]))
-    run = cheap.run & full.run
-
-    def on_both(detections: Detections) -> Detections:
-        return replace(detections.where(run[detections.frame]), status=np.where(run, detections.status, NEVER_RUN))
-
-    return on_both(cheap), on_both(full)
+    frames = cheap.run & full.run & input_frames(spec, seen.scene)
+    return cheap.on(frames), full.on(frames)
 
 
 def counted(
@@ -185,7 +181,7 @@ def tuned(
     sums, inputs = [np.zeros(len(grid)) for grid in grids], 0
     for unit in watch(units, f"own losses of {spec.system}"):
         seen = unit_data(spec, unit)
-        judged = spec.acting.judged(seen.scene, seen.truth)
+        judged = spec.acting.judged(seen.scene, seen.truth) & input_frames(spec, seen.scene)
         for marks in (seen.run[mode.name] for mode in modes):
             judged = judged & marks
         inputs += int(judged.sum())
@@ -323,7 +319,7 @@ def rows(
         drawn = make_draws(len(like.unit_ids), draws, seed)
         counts = _counted(spec, ends, candidates, units_of(cell.split, units), watch)
         tables = _tables(spec, like, candidates, watch)
-        blank = {"cell": name, **cell_columns(cell), "cheap_scale": ends.cheap.kind, "full_scale": ends.full.kind}
+        blank = {**cell_columns(name, cell), "cheap_scale": ends.cheap.kind, "full_scale": ends.full.kind}
         for candidate in candidates:
             row = OperatingRow(scheme=candidate.point.scheme, **blank)
             records.append(_filled(row, candidate, ends, counts, tables, drawn))
@@ -416,8 +412,7 @@ def _filled(
             f"{end}_recall": known(float(rates.recall[at])),
             f"{end}_own_loss": loss,
         }
-    table = tables[pair]
-    return replace(row, **columns, inputs=len(table), units=len(table.unit_ids), **harm(table, draws))
+    return replace(row, **columns, **harm(tables[pair], draws))
 
 
 def table(rows: Sequence[OperatingRow]) -> Table:

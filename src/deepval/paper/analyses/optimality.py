@@ -15,9 +15,9 @@ from deepval.arrays import Float
 from deepval.cells.folder import BuiltCell
 from deepval.checks import share_of_inputs
 from deepval.judging.oracle import ranking_violation, regret
-from deepval.paper.analyses.ties import rankings
+from deepval.paper.analyses.ties import RankingColumns, rankings
 from deepval.paper.analysis import Analysis, Option
-from deepval.paper.row_columns import CellName, Units, column, count, declared_table, level, loss_table, or_dash, yes_no
+from deepval.paper.row_columns import Units, column, count, declared_table, loss_table, or_dash, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import MISSING, Table, percent
@@ -31,12 +31,9 @@ def _loss(value: float | None) -> str:
 
 
 @dataclass(frozen=True)
-class OptimalityRow(CellName):
+class OptimalityRow(RankingColumns):
     """One ranking of a cell's inputs at one budget; sums are in units of the loss."""
 
-    ranking: str = column("The decision value itself, or the allocator whose scores rank", "ranking")
-    alpha: float = column("Share of inputs that may be escalated", "budget", level)
-    quota: int = column("Number of inputs that may be escalated, k", "slots", count)
     not_harmed: int = column("Inputs with V >= 0, K")
     abstained: int | None = column("Inputs that are never escalated; None without abstention", "abstained", count)
     optimal: bool = column(

@@ -23,7 +23,7 @@ from deepval.paper.row_columns import AllocatorName, CellName, column, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, TableCell, interval, mark_of, number, percent
-from deepval.results import HEADLINE, BudgetRecord, Result
+from deepval.results import HEADLINE, BudgetRecord, Result, row_from
 
 STANDING = "out of fold over all units: released, not scored"
 RANDOM = "random"
@@ -94,28 +94,9 @@ def rows(
         for allocator in (RANDOM, *scored):
             for budget in budgets:
                 row = result.row(allocator, "selection", budget.alpha)
-                records.append(
-                    OutOfFoldRow(
-                        cell=name,
-                        allocator=allocator,
-                        kind="selection",
-                        alpha=budget.alpha,
-                        standing=STANDING,
-                        folds=folds,
-                        units=row.units,
-                        test_units=len(cell.split.test),
-                        inputs=row.inputs,
-                        ndg=row.ndg,
-                        ndg_lo=row.ndg_lo,
-                        ndg_hi=row.ndg_hi,
-                        versus_random=row.versus_random,
-                        versus_random_lo=row.versus_random_lo,
-                        versus_random_hi=row.versus_random_hi,
-                        verdict=row.verdict,
-                        held_out_ndg=_official(official, allocator, budget.alpha),
-                        reason=row.reason,
-                    )
-                )
+                setting = {"cell": name, "standing": STANDING, "folds": folds, "test_units": len(cell.split.test)}
+                held_out = _official(official, allocator, budget.alpha)
+                records.append(row_from(row, OutOfFoldRow, **setting, held_out_ndg=held_out))
     return records
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, units_of
-from deepval.cells.unit import unit_data, variant_tables
+from deepval.cells.unit import input_frames, unit_data, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
 from deepval.paper.analysis import LOCATED, Analysis
@@ -89,17 +89,8 @@ def rows(
         variants = [replace(ends, persistence=on) for on in (False, True)]
         tables = variant_tables(variants, like, watch=watch, label=f"persistence under {ends.system}")
         for on, table in zip((False, True), tables, strict=True):
-            records.append(
-                PersistenceRow(
-                    cell=name,
-                    **cell_columns(cell),
-                    persistence=on,
-                    **filtered[on],
-                    inputs=len(table),
-                    units=len(table.unit_ids),
-                    **harm(table, drawn),
-                )
-            )
+            columns = {**cell_columns(name, cell), **filtered[on], **harm(table, drawn)}
+            records.append(PersistenceRow(**columns, persistence=on))
     return records
 
 
@@ -114,8 +105,9 @@ def _filtered(ends: CellSpec, units: Sequence[str], watch: Watch) -> dict[bool, 
                     f"{ends.name}: the persistence filter compares image boxes, and mode {mode} has none: choose "
                     "other modes."
                 )
-            used[end] += len(seen.used[mode])
-            passed[end] += int(np.count_nonzero(persistent(seen.used[mode])))
+            counted = input_frames(ends, seen.scene)[seen.used[mode].frame]
+            used[end] += int(counted.sum())
+            passed[end] += int(np.count_nonzero(persistent(seen.used[mode]) & counted))
         steps_s.append(np.diff(seen.scene.time_s))
     between_s = np.concatenate(steps_s)
     latency_s = FRAMES * float(np.median(between_s)) if len(between_s) else 0.0

@@ -172,8 +172,6 @@ def _row(
         system=configuration.spec.system,
         task=TASKS.get(configuration.spec.system, configuration.spec.system),
         alpha=alpha,
-        inputs=len(table),
-        units=len(table.unit_ids),
         **columns,
         **harm(table, drawn),
     )
@@ -231,5 +229,6 @@ ROBUSTNESS = Analysis(
     kind=RobustnessRow,
     table=table,
     takes=LOCATED,
+    judges=True,
     by="pair",
 )

@@ -30,7 +30,7 @@ from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, TableCell, interval, mark_of, number, percent, quantity
-from deepval.results import HEADLINE, BudgetKey, known
+from deepval.results import HEADLINE, BudgetKey, known, row_from
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable, quota
 
@@ -305,7 +305,9 @@ def _row(name: str | None, setting: _Setting, chosen: Sequence[_Choice], draws: 
     pairs = [choice.pair for choice in chosen]
     over = over_pairs(pairs, key, names, draws=draws)
     gains = [_gain([pair.one for pair in pairs], pairs), _gain([pair.other for pair in pairs], pairs)]
-    return RegretRow(
+    return row_from(
+        over,
+        RegretRow,
         cell=name,
         cells=len(chosen),
         pool=setting.pool,
@@ -322,13 +324,6 @@ def _row(name: str | None, setting: _Setting, chosen: Sequence[_Choice], draws: 
         ndg_regret=over.ndg_difference,
         ndg_regret_lo=over.ndg_lo,
         ndg_regret_hi=over.ndg_hi,
-        verdict=over.verdict,
-        cells_better=over.cells_better,
-        cells_worse=over.cells_worse,
-        draws=over.draws,
-        dropped=over.dropped,
-        ndg_dropped=over.ndg_dropped,
-        reason=over.reason,
     )
 
 

@@ -181,10 +181,9 @@ def _tables(
 
 
 def _row(name: str, cell: BuiltCell, variant: _Variant, table: ValueTable | None, draws: Draws) -> SensitivityRow:
-    counts = {} if table is None else {"inputs": len(table), "units": len(table.unit_ids), **harm(table, draws)}
+    counts = {} if table is None else harm(table, draws)
     return SensitivityRow(
-        cell=name,
-        **cell_columns(cell),
+        **cell_columns(name, cell),
         group=variant.group,
         constant=variant.constant,
         value=variant.value,

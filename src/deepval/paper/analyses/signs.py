@@ -69,10 +69,7 @@ def _row(
     table = loss_table(cell, units)
     summary = table.summary(alpha)
     return SignRow(
-        cell=name,
-        **cell_columns(cell),
-        inputs=len(table),
-        units=len(table.unit_ids),
+        **cell_columns(name, cell),
         **harm(table, make_draws(len(table.unit_ids), draws, seed)),
         cheap_loss=summary.cheap_loss,
         all_full_share=known(summary.all_full_share),

@@ -27,7 +27,7 @@ from deepval.paper.row_columns import (
 )
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
-from deepval.results import BudgetKey, Result, Row
+from deepval.results import Result, Row, lists_by_key, row_from
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,11 @@ def rows(
         budgets = {row.budget: row for row in result.rows if row.accounting == "skipping"}
         if not budgets:
             raise InputError(f"{name}: a skipping router is judged under skipping budgets; the result has none.")
-        cascades = {(row.allocator, row.kind, row.alpha, row.convention): row for row in result.rows if _cascade(row)}
+        cascades = {
+            (row.allocator, row.kind, row.alpha, row.convention): row
+            for row in result.rows
+            if row.accounting == "cascade"
+        }
         for row in result.rows:
             if row.accounting == "skipping" and row.allocator in names:
                 cascade = cascades.get((row.allocator, row.kind, row.alpha, row.convention))
@@ -111,25 +115,9 @@ def rows(
     return records
 
 
-def _cascade(row: Row) -> bool:
-    return row.accounting == "cascade"
-
-
 def _row(name: str, row: Row, cascade: Row | None) -> SkippingRow:
-    return SkippingRow(
-        cell=name,
-        allocator=row.allocator,
-        **vars(row.budget),
-        cost=row.cost,
-        share=_share(row),
-        cascade_share=None if cascade is None else _share(cascade),
-        ndg=row.ndg,
-        versus_random=row.versus_random,
-        versus_random_lo=row.versus_random_lo,
-        versus_random_hi=row.versus_random_hi,
-        verdict=row.verdict,
-        reason=row.reason,
-    )
+    cascade_share = None if cascade is None else _share(cascade)
+    return row_from(row, SkippingRow, cell=name, share=_share(row), cascade_share=cascade_share)
 
 
 def _share(row: Row) -> float | None:
@@ -138,11 +126,8 @@ def _share(row: Row) -> float | None:
 
 def over_cells(rows: Sequence[SkippingRow]) -> list[SkippingCount]:
     """One row per budget and allocator, in order of appearance."""
-    members_by_key: dict[tuple[BudgetKey, str], list[SkippingRow]] = {}
-    for row in rows:
-        members_by_key.setdefault((row.budget, row.allocator), []).append(row)
     records = []
-    for (budget, allocator), members in members_by_key.items():
+    for (budget, allocator), members in lists_by_key(((row.budget, row.allocator), row) for row in rows).items():
         positive = [row for row in members if row.share]
         shares = [row.share for row in positive if row.share]
         cascades = [row.cascade_share for row in members if row.cascade_share is not None]

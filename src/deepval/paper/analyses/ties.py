@@ -26,12 +26,18 @@ VALUE = "decision value"
 
 
 @dataclass(frozen=True)
-class TieRow(CellName):
-    """How ties at the cut affect the top k of one ranking of a cell's inputs."""
+class RankingColumns(CellName):
+    """One ranking of a cell's inputs at one budget."""
 
     ranking: str = column("The decision value itself, or the allocator whose scores rank", "ranking")
     alpha: float = column("Share of inputs that may be escalated", "budget", level)
     quota: int = column("Number of inputs that may be escalated, k", "slots", count)
+
+
+@dataclass(frozen=True)
+class TieRow(RankingColumns):
+    """How ties at the cut affect the top k of one ranking of a cell's inputs."""
+
     above: int = column("Inputs strictly above the cut", "above the cut", count)
     tied: int = column(
         "Inputs tied at the cut", "tied at it", of_row=lambda row: count(row.tied) + " (at 0)" * (row.cut == 0)

@@ -16,7 +16,7 @@ from deepval.paper.row_columns import BudgetColumns, CellName, column, declared_
 from deepval.paper.row_columns import share as in_percent
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, number, percent
-from deepval.results import BudgetKey, Reason, Result, Row, Stream, joined
+from deepval.results import BudgetKey, Reason, Result, Row, Stream, joined, lists_by_key
 from deepval.tables.scores import REFERENCES
 
 ALL_FULL = "all-full"
@@ -178,9 +178,7 @@ def _leader(difference: float | None) -> str | None:
 
 def over_cells(rows: Sequence[UniformRow]) -> list[UniformCount]:
     """One row per budget, in order of appearance."""
-    members_by_budget: dict[BudgetKey, list[UniformRow]] = {}
-    for row in rows:
-        members_by_budget.setdefault(row.budget, []).append(row)
+    members_by_budget = lists_by_key((row.budget, row) for row in rows)
     records = []
     for budget, members in members_by_budget.items():
         leaders, verdicts = [row.leader for row in members], [row.verdict for row in members]

@@ -8,7 +8,7 @@ from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.row_columns import AllocatorName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table
-from deepval.results import Result
+from deepval.results import Result, lists_by_key
 from deepval.tables.scores import REFERENCES
 
 
@@ -28,11 +28,9 @@ class WinRow(AllocatorName):
 
 def rows(results: Mapping[str, Result]) -> list[WinRow]:
     """One row per allocator and kind of budget, in order of appearance."""
-    verdicts_by_key: dict[tuple[str, str], list[tuple[str, str | None]]] = {}
-    for name, result in results.items():
-        for row in result.rows:
-            if row.allocator not in REFERENCES:
-                verdicts_by_key.setdefault((row.allocator, row.kind), []).append((name, row.verdict))
+    every = [(name, row) for name, result in results.items() for row in result.rows]
+    entered = [(name, row) for name, row in every if row.allocator not in REFERENCES]
+    verdicts_by_key = lists_by_key(((row.allocator, row.kind), (name, row.verdict)) for name, row in entered)
     records = []
     for (allocator, kind), verdicts in verdicts_by_key.items():
         counter = Counter(verdict for _, verdict in verdicts)

@@ -17,6 +17,7 @@ from deepval.paper.findings.rules import (
     of_most,
     span,
 )
+from deepval.results import lists_by_key
 
 HEURISTICS = ("uncertainty", "criticality")
 
@@ -52,9 +53,7 @@ def learned_find_signal(run: RunRows) -> Outcome | None:
 
 def none_wins_everywhere(run: RunRows) -> Outcome | None:
     """No allocator beats random in more than half of the cells."""
-    by_name: dict[str, list[Row]] = {}
-    for row in _held_out(run, allocator=PUBLISHED):
-        by_name.setdefault(row["allocator"], []).append(row)
+    by_name = lists_by_key((row["allocator"], row) for row in _held_out(run, allocator=PUBLISHED))
     wins = {name: sum(row["verdict"] == "better" for row in rows) / len(rows) for name, rows in by_name.items()}
     words = ", ".join(f"{name} {100 * share:.0f} %" for name, share in wins.items())
     return of_every((share <= 0.5 for share in wins.values()), f"cells won: {words}") if wins else None

@@ -23,6 +23,7 @@ from deepval.paper.findings.rules import (
     span,
     within,
 )
+from deepval.results import lists_by_key
 
 SOME = 0.10
 """What counts as a substantial share: one in ten."""
@@ -126,11 +127,9 @@ def changes_by_sign(run: RunRows) -> Outcome | None:
 
 def _harm_of(run: RunRows, system: str, terms: tuple[str, ...]) -> list[Row]:
     """Share of the harm that some terms make, by cell."""
-    shares: dict[str, list[float | None]] = {}
     asked = {row["cell"] for row in run.controlled("signs", system=system)}
-    for row in run.of("composition", system=system, term=terms):
-        if row["cell"] in asked:
-            shares.setdefault(row["cell"], []).append(row["harm_share"])
+    rows = run.of("composition", system=system, term=terms)
+    shares = lists_by_key((row["cell"], row["harm_share"]) for row in rows if row["cell"] in asked)
     return [{"share": sum(map(float, entry))} for entry in shares.values() if None not in entry]  # pyright: ignore
 
 
@@ -182,10 +181,8 @@ def persistent_detections(run: RunRows) -> Outcome | None:
 
 def loss_weights(run: RunRows) -> Outcome | None:
     """Loss weights and corridor do not make the harm."""
-    by_cell: dict[str, list[float]] = {}
-    for row in run.controlled("sensitivity", geometry=MONOCULAR):
-        if row["harm_rate"] is not None:
-            by_cell.setdefault(row["cell"], []).append(row["harm_rate"])
+    judged = [row for row in run.controlled("sensitivity", geometry=MONOCULAR) if row["harm_rate"] is not None]
+    by_cell = lists_by_key((row["cell"], row["harm_rate"]) for row in judged)
     rows = [{"span": max(entry) - min(entry), "least": min(entry)} for entry in by_cell.values()]
     words = f"span of the harmed share over variants {span(rows, 'span')}, least share {span(rows, 'least')}"
     marks = (at_most(row["span"], 0.05, 0.15) for row in rows)
@@ -194,10 +191,9 @@ def loss_weights(run: RunRows) -> Outcome | None:
 
 def over_braking_weight(run: RunRows) -> Outcome | None:
     """The harm ratio rises with the over-braking weight."""
-    by_cell: dict[str, list[tuple[float, float]]] = {}
-    for row in run.controlled("sensitivity", system="braking", constant="excess_weight"):
-        if row["harm_ratio"] is not None:
-            by_cell.setdefault(row["cell"], []).append((row["value"], row["harm_ratio"]))
+    varied = run.controlled("sensitivity", system="braking", constant="excess_weight")
+    defined = [row for row in varied if row["harm_ratio"] is not None]
+    by_cell = lists_by_key((row["cell"], (row["value"], row["harm_ratio"])) for row in defined)
     ordered = [[ratio for _, ratio in sorted(entry)] for entry in by_cell.values() if len(entry) > 1]
     rows = [{"times": entry[-1] / entry[0]} for entry in ordered if entry[0]]
     marks = (entry == sorted(entry) and entry[0] < entry[-1] for entry in ordered)
@@ -247,9 +243,7 @@ def lift_overestimates(run: RunRows) -> Outcome | None:
 
 def lift_shared(run: RunRows) -> Outcome | None:
     """Both modes share the lift's bias."""
-    by_band: dict[tuple[object, ...], list[float]] = {}
-    for row in _bands(run):
-        by_band.setdefault((row["cell"], row["cls"], row["from_m"]), []).append(row["mean_m"])
+    by_band = lists_by_key(((row["cell"], row["cls"], row["from_m"]), row["mean_m"]) for row in _bands(run))
     rows = [{"apart": max(entry) - min(entry)} for entry in by_band.values() if len(entry) > 1]
     words = f"modes differ by {span(rows, 'apart', percent=False)} m"
     return of_every((at_most(row["apart"], 0.12, 0.5) for row in rows), words) if rows else None

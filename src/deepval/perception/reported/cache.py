@@ -66,11 +66,6 @@ def frames_path(cache: Path, mode: str, unit: str) -> Path:
     return cache / mode / "frames" / f"{quote(unit, safe='')}.parquet"
 
 
-def unit_done(cache: Path, mode: str, unit: str) -> bool:
-    """Whether the manifest lists the unit and both of its files are there."""
-    return unit in units_in(cache, mode)
-
-
 def write_unit(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> None:
     """Write a unit of a mode: its frames, its detections, then its entry in the manifest, which marks it as done."""
     enter(cache, {mode: unit_files(cache, mode, unit=unit, records=records)}, unit=unit)

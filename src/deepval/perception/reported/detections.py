@@ -85,6 +85,10 @@ class Detections:
             velocity_mps=None if self.velocity_mps is None else self.velocity_mps[keep],
         )
 
+    def on(self, frames: Bool[np.ndarray, "time"]) -> "Detections":
+        """The detections on some frames; the others count as never run."""
+        return replace(self.where(frames[self.frame]), status=np.where(frames, self.status, NEVER_RUN))
+
 
 @dataclass(frozen=True)
 class DetectionSet:

@@ -12,7 +12,7 @@ from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
 from deepval.perception.reported.detections import Detections
-from deepval.perception.reported.matching import Matching, MatchSettings, ground_matching, match_candidates, matching
+from deepval.perception.reported.matching import Matching, ground_matching, match_candidates, matching
 from deepval.world.objects import time_to_collision_s
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
@@ -55,13 +55,11 @@ def greedy_matches(
     return matched
 
 
-def grade(
-    detections: Detections, truth: Truth, *, settings: MatchSettings | None = None, group: str | None = None
-) -> Graded:
+def grade(detections: Detections, truth: Truth, *, group: str | None = None) -> Graded:
     """The detections of a unit that count, right or wrong; only those of super-class `group` if it is given."""
     if np.isnan(detections.score).any():
         raise InputError(f"unit {detections.unit}: average precision needs scores; this source has none.")
-    candidates = match_candidates(detections, truth, settings=settings)
+    candidates = match_candidates(detections, truth)
     right = greedy_matches(candidates.det, candidates.obj, overlap=candidates.overlap, score=detections.score)
     counted, judged = right | ~candidates.excused, candidates.judged
     if group is not None:
@@ -107,10 +105,9 @@ def average_precision(
     *,
     rule: Rule = "101-point",
     group: str | None = None,
-    settings: MatchSettings | None = None,
 ) -> float:
     """AP at IoU 0.5 over units, of one super-class or of all in one list; NaN if there is nothing to find."""
-    parts = [grade(d, t, settings=settings, group=group) for d, t in zip(detections, truths, strict=True)]
+    parts = [grade(d, t, group=group) for d, t in zip(detections, truths, strict=True)]
     whole = pool(parts)
     return area(precision_curve(whole.score, whole.right), whole.objects, rule=rule)
 
@@ -142,14 +139,10 @@ def risk(truth: Truth) -> Float[np.ndarray, "obj"]:
 
 
 def perception_losses(
-    detections: Detections,
-    truth: Truth,
-    *,
-    settings: MatchSettings | None = None,
-    match: Matching | None = None,
+    detections: Detections, truth: Truth, *, match: Matching | None = None
 ) -> dict[str, Float[np.ndarray, "time"]]:
     """E1 to E8 of every frame; NaN where the mode was not run."""
-    match = match or matching(detections, truth, settings=settings)
+    match = match or matching(detections, truth)
     frames = truth.frames
 
     def per_frame(frame: np.ndarray, value: np.ndarray) -> np.ndarray:

@@ -7,22 +7,19 @@ values.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.errors import InputError
-from deepval.perception.reported.detections import Detections, DetectionSet
-from deepval.perception.reported.matching import MatchSettings, ground_matching, match_candidates, matching
+from deepval.perception.reported.detections import Detections
+from deepval.perception.reported.matching import ground_matching, match_candidates, matching
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 SHARED = 0.25
 GRID: tuple[float, ...] = tuple(step / 100 for step in range(10, 96))
 STEPS = (0.15, 0.25, 0.35, 0.45, 0.55)
-PAIRS: tuple[tuple[float, float], ...] = tuple(product(STEPS, STEPS))
 
 
 @dataclass(frozen=True)
@@ -62,29 +59,11 @@ class Rates(NamedTuple):
         return 2 * self.right / np.maximum(2 * self.right + self.wrong + self.missed, 1)
 
 
-def rates(
-    detections: DetectionSet,
-    truths: Sequence[Truth],
-    *,
-    grid: Sequence[float] = GRID,
-    settings: MatchSettings | None = None,
-) -> Rates:
-    """Counts of a mode over the units of `truths` at each threshold of the grid."""
-    if detections.scores != "probabilities":
-        raise InputError(
-            f"operating points need probabilities; the scores of mode {detections.mode} are "
-            f"{detections.scores}: calibrate them first."
-        )
-    counts = [unit_counts(detections[truth.unit], truth, grid=grid, settings=settings) for truth in truths]
-    return Rates(np.array(grid, dtype=float), *np.sum(counts, axis=0, initial=0, dtype=int).reshape(4, len(grid)))
-
-
 def unit_counts(
     detections: Detections,
     truth: Truth,
     *,
     grid: Sequence[float],
-    settings: MatchSettings | None = None,
     scene: Scene | None = None,
 ) -> Int[np.ndarray, "count threshold"]:
     """Boxes, right ones, wrong ones and missed objects of one unit at each threshold.
@@ -93,10 +72,9 @@ def unit_counts(
         detections: The mode's detections.
         truth: The reference.
         grid: Thresholds on the scale of its scores; minus infinity keeps all.
-        settings: How image boxes are matched.
         scene: The scene where 3D boxes are to be matched on the ground; image boxes are matched where None.
     """
-    candidates = match_candidates(detections, truth, settings=settings) if scene is None else None
+    candidates = match_candidates(detections, truth) if scene is None else None
     counts = np.zeros((4, len(grid)), dtype=int)
     for column, threshold in enumerate(grid):
         keep = (detections.score >= threshold) | (threshold == -np.inf)
@@ -109,19 +87,11 @@ def unit_counts(
     return counts
 
 
-def operating_points(cheap: Rates, full: Rates) -> dict[str, OperatingPoint]:
-    """S0 to S3 from the counts of both modes on the same grid and the same (training) units.
+def own_scale_points(cheap: Rates, full: Rates, *, at: int) -> dict[str, OperatingPoint]:
+    """S1 to S3 where each mode has its own grid; S1 and S3 leave the cheap mode at index `at` of its grid.
 
     S1 takes the nearest box count, ties to the higher threshold; S2 the F1 maximum, ties to the lower.
     """
-    shared = np.flatnonzero(np.isclose(cheap.threshold, SHARED))
-    if len(cheap.threshold) != len(full.threshold) or (cheap.threshold != full.threshold).any() or len(shared) != 1:
-        raise InputError(f"both modes must be counted on one grid that holds {SHARED}; they are not.")
-    return {"S0": OperatingPoint("S0", SHARED, SHARED), **own_scale_points(cheap, full, at=int(shared[0]))}
-
-
-def own_scale_points(cheap: Rates, full: Rates, *, at: int) -> dict[str, OperatingPoint]:
-    """S1 to S3 where each mode has its own grid; S1 and S3 leave the cheap mode at index `at` of its grid."""
     cheap_threshold, full_thresholds = float(cheap.threshold[at]), full.threshold.tolist()
     precise = np.flatnonzero(full.precision >= cheap.precision[at])
     third = (

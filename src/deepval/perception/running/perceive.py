@@ -273,7 +273,7 @@ def _units_to_run(
     undone = []
     for unit, frames in units.items():
         hashes: dict[int, str | None] = {}
-        left = {mode: size for mode, size in modes.items() if not store.unit_done(cache, mode, unit)}
+        left = {mode: size for mode, size in modes.items() if unit not in store.units_in(cache, mode)}
         for mode in [mode for mode in modes if mode not in left]:
             hashes = hashes or {frame: image_sha256(path) for frame, path in frames}
             store.check_unit(cache, mode, unit=unit, frames=hashes, allow_failed=record)
