@@ -306,3 +306,17 @@ def test_nuplan_goes_from_pictures_to_a_page(tmp_path):
     done("evaluate", folder, "--draws", "0")
     done("report", folder, "--out", tmp_path / "page.html")
     assert (tmp_path / "page.html").is_file()
+    # Of two modes that differ on some frame, page and gallery have the pictures.
+    ends = ("--mode", "none-camera", "--mode", "profile-640")
+    done("build", *chosen, *ends, "--geometry", "tracks", "--system", "idm-scalar", "--out", tmp_path / "ends")
+    folder = tmp_path / "ends" / "idm-scalar-tracks"
+    frames = json.loads((folder / "frames.json").read_text())["frames"]
+    done("score", folder, "ego-speed")
+    done("report", folder, "--images", "--image-root", data, "--out", tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().count("data:image/jpeg") == len(frames) > 0
+    gallery = done("analyse", "gallery", folder, "--root", data, "--figure", tmp_path / "gallery.png", "--json")
+    rows = {row["input"]: Path(row["picture"]) for row in json.loads(gallery.out)}
+    assert {name: path.name for name, path in rows.items()} == {
+        frame["input"]: Path(frame["image"]).name for frame in frames
+    }
+    assert {path.parent for path in rows.values()} == {pictures}

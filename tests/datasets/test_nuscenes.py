@@ -9,6 +9,8 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import onnx_models
@@ -488,6 +490,42 @@ def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(tmp_path
     assert empty.code == 2
     assert "Pictures of nuscenes must lie below nuscenes; none of 1 unit has one" in empty.err
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # one unit
+def test_pictures_in_the_real_layout_are_in_the_page_and_in_the_gallery(tmp_path, monkeypatch):
+    """The full mode alone sees the car in frame 9, and something that is not there in frame 4."""
+    monkeypatch.chdir(tmp_path)
+    rows = tables(tmp_path / "nuscenes" / "v1.0-mini")["sample_data"]
+    for row in rows:
+        row["filename"] = f"samples/CAM_FRONT/n015-2018-11-21__CAM_FRONT__{row['token']}.jpg"
+    tables(tmp_path / "nuscenes" / "v1.0-mini", sample_data=rows)
+    (tmp_path / "nuscenes" / "samples" / "CAM_FRONT").mkdir(parents=True)
+    for row in rows:
+        cv2.imwrite(f"nuscenes/{row['filename']}", np.full((900, 1600, 3), 90, dtype=np.uint8))
+    car, ghost = (741.0, 360.0, 859.0, 542.0), (700.0, 300.0, 900.0, 700.0)
+    boxes = {"small": [(0, car), (4, car)], "large": [*((k, car) for k in range(10)), (4, ghost)]}
+    for mode, reported in boxes.items():
+        columns = {"unit": "scene-1", "cls": "car"}
+        at = [dict(zip(("x1", "y1", "x2", "y2"), box, strict=True)) for _, box in reported]
+        lines = [columns | {"frame": k, "score": 0.9 - k / 100} | box for (k, _), box in zip(reported, at, strict=True)]
+        pq.write_table(pa.Table.from_pylist(lines), f"{mode}.parquet")
+    files = ("--root", tmp_path / "nuscenes", "--mode", "small=small.parquet", "--mode", "large=large.parquet")
+    run("build", "--dataset", "nuscenes", *files, "--out", "cells")
+    run("score", "cells/braking-monocular", "ego-speed", "--units", "all")
+    page = ("report", "cells/braking-monocular", "--images", "--out", "page.html")
+    assert run(*page, "--image-root", "nuscenes").code == 0
+    assert (tmp_path / "page.html").read_text().count("data:image/jpeg") == 2
+    elsewhere = run(*page, "--image-root", "nuscenes/v1.0-mini")
+    assert elsewhere.code == 2
+    assert "nuscenes/v1.0-mini does not: give the folder above image_02, samples or sensor_blobs" in elsewhere.err
+    gallery = run("analyse", "gallery", "cells/braking-monocular", *files, "--figure", "gallery.png", "--json")
+    assert gallery.code == 0, gallery.err
+    shown = [(row["input"], row["change"], Path(row["picture"]).name) for row in json.loads(gallery.out)]
+    assert shown == [
+        ("scene-1/s4", "added", "n015-2018-11-21__CAM_FRONT__cam4.jpg"),
+        ("scene-1/s9", "recovered", "n015-2018-11-21__CAM_FRONT__cam9.jpg"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,12 @@ from deepval.arrays import Float, Shaped
 from deepval.cells.spec import CellSpec
 from deepval.datasets import synthetic
 from deepval.datasets.synthetic import WorldSettings
-from deepval.errors import InputError, quote, reason
+from deepval.errors import InputError, quote
 from deepval.files import reading
 from deepval.files.canonical import json_packed, plain
-from deepval.files.reading import check_pixels
 from deepval.geometry.camera import Camera, image_points_px
 from deepval.geometry.vehicle import ground_poses
-from deepval.perception.placing import PLACINGS
-from deepval.perception.reported.detections import Detections, persistent
+from deepval.perception.reported.detections import Detections
 from deepval.planners.observation import to_ego_m
 from deepval.systems.outcomes import Branches, Outcomes
 from deepval.systems.system import System
@@ -159,8 +157,6 @@ def _drawn_pictures(frames: list[Any], world: Mapping[str, int]) -> dict[str, np
 
 
 def _picture_files(frames: list[Any], root: Path | None) -> dict[str, np.ndarray]:
-    from PIL import Image
-
     named = {frame["input"]: frame["image"] for frame in frames if frame["image"]}
     if named and root is None:
         raise InputError("--images of a data set on disk needs --image-root, the folder that its pictures lie in.")
@@ -172,13 +168,7 @@ def _picture_files(frames: list[Any], root: Path | None) -> dict[str, np.ndarray
                 f"--image-root must hold the picture {file_name!r}; {root} does not: give the folder above "
                 "image_02, samples or sensor_blobs."
             )
-        data = reading.content(path, "a picture")
-        check_pixels(data, path)
-        try:
-            with Image.open(io.BytesIO(data)) as opened:
-                images[name] = np.asarray(opened.convert("RGB"))
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise InputError(f"{path}: must be a picture; it cannot be read ({reason(error)}).") from error
+        images[name] = reading.picture(path)
     return images
 
 
@@ -337,16 +327,11 @@ def _decision(
 
 def _boxes(spec: CellSpec, scene: Scene, truth: Truth, used: Detections, objects: Objects, t: int) -> dict[str, Any]:
     """The reported box, class and score of each object; box and score are null where none was reported."""
-    keep = persistent(used) if spec.persistence else None
-    behind = PLACINGS[spec.geometry].behind(used, scene, truth, keep=keep)[objects.frame == t]
+    behind = spec.behind(used, scene, truth)[objects.frame == t]
     reported = behind >= 0
     box_px, score = np.full((len(behind), 4), np.nan), np.full(len(behind), np.nan)
     box_px[reported], score[reported] = used.box_px[behind[reported]], used.score[behind[reported]]
-    return {
-        "boxes": _numbers(box_px),
-        "classes": [str(kind) for kind in objects.at(t).cls],
-        "scores": _numbers(score),
-    }
+    return {"boxes": _numbers(box_px), "classes": [str(kind) for kind in objects.at(t).cls], "scores": _numbers(score)}
 
 
 def _camera(camera: Camera) -> dict[str, Any]:

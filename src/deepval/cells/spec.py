@@ -12,6 +12,9 @@ from pathlib import Path, PurePosixPath
 from shlex import quote as quoted
 from typing import Any
 
+import numpy as np
+
+from deepval.arrays import Int
 from deepval.datasets import Dataset
 from deepval.errors import InputError, quote
 from deepval.files import reading
@@ -20,10 +23,13 @@ from deepval.files.reading import check_file_form
 from deepval.perception.modes import BUILT_IN, built_in_name
 from deepval.perception.placing import PLACINGS
 from deepval.perception.reported.detection_rows import ModeReader
+from deepval.perception.reported.detections import Detections, persistent
 from deepval.planners.neural.planner import GET
 from deepval.systems import LEARNED, SYSTEMS, System
 from deepval.systems.learned import MARKS
 from deepval.systems.system import constants, settable, with_constants
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
 
 TEST_SHARE, VALIDATION_SHARE = 0.285, 0.15
 """Shares of the units; numbers are rounded half up: 6 of KITTI's 21 sequences and 24 of 85 scenes are test units."""
@@ -309,6 +315,11 @@ class CellSpec:
                 f"{self.name}: this version does not know the system {self.system}: build the cell with it."
             )
         return self.rule
+
+    def behind(self, used: Detections, scene: Scene, truth: Truth) -> Int[np.ndarray, "obj"]:
+        """The index of the detection behind each object that the cell places, -1 for an object without one."""
+        keep = persistent(used) if self.persistence else None
+        return PLACINGS[self.geometry].behind(used, scene, truth, keep=keep)
 
     def set_constants(self) -> dict[str, float]:
         """Constants that differ from the system's defaults, by name."""

@@ -7,15 +7,10 @@ needs its name only once, and an output that would replace an input is refused b
 import inspect
 import io
 import math
-import os
 import re
-import secrets
-import shutil
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from functools import wraps
@@ -27,7 +22,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from deepval.cli.terminal import STOPPED, loading, say
+from deepval.cli.terminal import STOPPED, loading, say, temporary_caches
 from deepval.errors import InputError, InputWarning, one_line, reason
 from deepval.files import reading
 from deepval.version import __version__
@@ -350,9 +345,6 @@ AFTER_STOP_ELSEWHERE = "Finished files stay, unfinished files are not written. R
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 """Base class of errors about the words of a command, which typer defines in a private module."""
 
-CACHES = ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR")
-"""Environment variables with the cache folders of libraries."""
-
 
 class LazyGroup(TyperGroup):
     """Commands that are imported on request: modules by command, under the headings of the help."""
@@ -464,35 +456,13 @@ def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -
     say(f"deepval: {label}: {one_line(message)}", err=True)
 
 
-@contextmanager
-def _temporary_caches() -> Iterator[None]:
-    """Put the caches of libraries into a temporary folder and remove it at the end, unless the user names others.
-
-    Without it, matplotlib writes to the user's cache and configuration folders, and torch leaves a folder among the
-    temporary files. The libraries create their folders on import, so that commands without them create none.
-    """
-    try:
-        folder = Path(tempfile.gettempdir(), f"deepval-{secrets.token_hex(8)}")
-        missing = [name for name in CACHES if name not in os.environ]
-    except FileNotFoundError:  # no temporary folder is writable, which matters only to commands that need one
-        folder, missing = Path(), []
-    os.environ.update({name: str(folder / name) for name in missing})
-    try:
-        yield
-    finally:
-        for name in missing:
-            del os.environ[name]
-        if missing:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def run() -> None:
     """Run the command that the words of the process name."""
     warnings.showwarning = _warn
     if isinstance(sys.stdout, io.TextIOWrapper):  # characters that the terminal's encoding lacks are escaped
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        with _temporary_caches():
+        with temporary_caches():
             app()
     except InputError as error:
         message = str(error)

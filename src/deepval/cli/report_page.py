@@ -59,7 +59,7 @@ def report(
     ] = None,
     images: Annotated[bool, option("--images", "Include the pictures of the frames.")] = False,
     image_root: Annotated[
-        Path | None, option("--image-root", "Folder of the data set's pictures, if it has moved.")
+        Path | None, option("--image-root", "Folder of the data set that the pictures lie in.")
     ] = None,
 ) -> None:
     """Write an HTML page of results, or figures for a paper.

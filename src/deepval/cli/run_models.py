@@ -21,7 +21,7 @@ from deepval.cli.build_cells import DataFiles, MappedFiles, check_roads
 from deepval.cli.commands import option
 from deepval.cli.options import Json, Seed, Workers
 from deepval.cli.terminal import say
-from deepval.datasets import Dataset
+from deepval.datasets import DATASETS, Dataset
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.replay import perception_at, replay_from
 from deepval.errors import InputError, InputWarning
@@ -205,7 +205,8 @@ def drive(
         raise InputError(f"--seconds must be above 0; found {seconds:g}.")
     opened = files.open()
     if not hasattr(opened, "read_log"):
-        raise InputError(f"--dataset must have logged drives with lane maps; {kind} has none: choose another.")
+        names = ", ".join(name for name, reader in DATASETS.items() if hasattr(reader, "read_log"))
+        raise InputError(f"--dataset must have one logged drive with a lane map per unit ({names}); found {kind}.")
     if mode is None and not (threshold is None and geometry is None):
         raise InputError("--threshold and --geometry apply only to --mode: give it too.")
     units = opened.select(files.unit_names)

@@ -1,4 +1,4 @@
-"""Output of commands: sentences, tables and JSON on stdout, progress on stderr; Ctrl-C while libraries are loaded.
+"""Output of commands: sentences, tables and JSON on stdout, progress on stderr; Ctrl-C and caches of libraries.
 
 Libraries are imported in functions, because `loading` runs before any of them is imported.
 """
@@ -149,3 +149,34 @@ def loading() -> Iterator[None]:
 def _stop(*_: object) -> None:
     os.write(2, b"\ndeepval: stopped. Nothing was begun: run it again.\n")
     os._exit(STOPPED)
+
+
+CACHES = ("MPLCONFIGDIR", "TORCHINDUCTOR_CACHE_DIR")
+"""Environment variables with the cache folders of libraries."""
+
+
+@contextmanager
+def temporary_caches() -> Iterator[None]:
+    """Put the caches of libraries into a temporary folder and remove it at the end, unless the user names others.
+
+    Without it, matplotlib writes to the user's cache and configuration folders, and torch leaves a folder among the
+    temporary files. The libraries create their folders on import, so that commands without them create none.
+    """
+    import secrets
+    import shutil
+    import tempfile
+    from pathlib import Path
+
+    try:
+        folder = Path(tempfile.gettempdir(), f"deepval-{secrets.token_hex(8)}")
+        missing = [name for name in CACHES if name not in os.environ]
+    except FileNotFoundError:  # no temporary folder is writable, which matters only to commands that need one
+        folder, missing = Path(), []
+    os.environ.update({name: str(folder / name) for name in missing})
+    try:
+        yield
+    finally:
+        for name in missing:
+            del os.environ[name]
+        if missing:
+            shutil.rmtree(folder, ignore_errors=True)

@@ -18,6 +18,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
+import numpy as np
+
+from deepval.arrays import Shaped
 from deepval.errors import InputError, quote, reason
 
 PLAIN = {str: "a text", bool: "true or false", int: "a whole number", float: "a finite number", type(None): "null"}
@@ -171,6 +174,19 @@ def check_pixels(data: bytes, source: object) -> None:
         raise InputError(
             f"{source}: a picture may have {MOST_PIXELS:,} pixels; it has {size[0]:,} x {size[1]:,}: make it smaller."
         )
+
+
+def picture(path: Path) -> Shaped[np.ndarray, "height width 3"]:
+    """The pixels of a picture file, RGB."""
+    from PIL import Image
+
+    data = content(path, "a picture")
+    check_pixels(data, path)
+    try:
+        with Image.open(io.BytesIO(data)) as opened:
+            return np.asarray(opened.convert("RGB"))
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise InputError(f"{path}: must be a picture; it cannot be read ({reason(error)}).") from error
 
 
 def size_px(data: bytes) -> tuple[int, int] | None:

@@ -33,16 +33,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Allocators": (
         *("held-out", "benefit-harm", "wins", "half-widths", "concentration", "optimality", "arbiter"),
-        *(
-            "seeds",
-            "out-of-fold",
-            "transfer",
-            "objective-swap",
-            "published-objectives",
-            "target-transforms",
-            "overview",
-            "pooled",
-        ),
+        *("seeds", "out-of-fold", "transfer", "objective-swap", "published-objectives", "target-transforms"),
+        *("overview", "pooled"),
     ),
     "Cost": (*("charged", "budgets", "break-even", "gaps", "uniform", "capacity", "ladder", "skipping", "streams"),),
 }

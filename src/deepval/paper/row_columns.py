@@ -47,12 +47,7 @@ class Column:
 
 
 def column(
-    meaning: str,
-    heading: str | None = None,
-    form: Form = str,
-    *,
-    of_row: Form | None = None,
-    default: Any = MISSING,
+    meaning: str, heading: str | None = None, form: Form = str, *, of_row: Form | None = None, default: Any = MISSING
 ) -> Any:
     """Declare a field: its meaning and, if the table shows it, its heading and format.
 

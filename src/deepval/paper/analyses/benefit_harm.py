@@ -16,7 +16,9 @@ from deepval.judging.over_cells import PooledComparison, compare_over
 from deepval.paper.analysis import RESULTS, Analysis
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
-from deepval.report.text_tables import Table, TableCell, interval, mark_of, percent
+from deepval.report.figures import style
+from deepval.report.figures.gain_figures import stacked
+from deepval.report.text_tables import Table, TableCell, interval, mark_of, percent, quantity
 from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined, lists_by_key
 from deepval.tables.scores import REFERENCES
 
@@ -287,14 +289,12 @@ def chart(rows: Sequence[BenefitHarmRow]) -> Chart:
 
 def figure(rows: Sequence[BenefitHarmRow]) -> Any:
     """Benefit, harm and net gain of each allocator: means over cells at the headline selection budget."""
-    from deepval.report.figures.gain_figures import benefit_and_harm
-
-    means = at_headline([row for row in rows if row.cell is None and row.kind == "selection"])
-    entries = [
-        (row.allocator, row.benefit, row.harm) for row in means if row.benefit is not None and row.harm is not None
-    ]
-    cells = max((row.cells for row in means), default=0)
-    return benefit_and_harm(entries, f"At {percent(means[0].alpha, 0) if means else '-'}, mean over {cells} cells")
+    means = at_headline([row for row in rows if row.cell is None and row.kind == "selection" and row.harm is not None])
+    means.sort(key=lambda row: (row["harm"] - row["benefit"], row.allocator))
+    colours = {"benefit captured": style.HELPED, "harm selected": style.HARMED}
+    entries = {row.allocator: dict(zip(colours, (row["benefit"], -row["harm"]), strict=True)) for row in means}
+    at = f"At {percent(means[0].alpha, 0)}, mean over {quantity(means[0].cells, 'cell')}" if means else ""
+    return stacked(entries, at, colours, total="Net gain")
 
 
 BENEFIT_HARM = Analysis(

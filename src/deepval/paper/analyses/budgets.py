@@ -24,7 +24,7 @@ from deepval.paper.row_columns import (
     shortest,
 )
 from deepval.report.charts import Chart, Dot, plain
-from deepval.report.figures.gain_figures import Levels
+from deepval.report.figures.gain_figures import Levels, charged_levels
 from deepval.report.text_tables import Table, TableCell, mark_of, number, percent
 from deepval.results import HEADLINE, Result, Row, lists_by_key, row_from
 from deepval.tables.scores import REFERENCES
@@ -153,15 +153,36 @@ def levels(rows: Sequence[ChargedRow]) -> list[Levels]:
         }
         if curves and at is not None:
             label = next(row.budget.label for row in own if row.alpha == at)
-            records.append(Levels(cell, curves, pairs, label))
+            random = next((row.free_ndg for row in own if (row.allocator, row.alpha) == ("random", at)), None)
+            records.append(Levels(cell, curves, pairs, label, random))
     return records
 
 
 def figure(rows: Sequence[ChargedRow]) -> Any:
-    """The figure of nDG by level, free and charged."""
-    from deepval.report.figures.gain_figures import charged_levels
+    """The figure of nDG by level, free and charged: the mean over cells, then each cell."""
+    panels = levels(rows)
+    return charged_levels([_mean(panels), *panels] if len(panels) > 1 else panels)
 
-    return charged_levels(levels(rows))
+
+def _mean(panels: Sequence[Levels]) -> Levels:
+    """The mean over cells of what all of them have; an allocator that is infeasible in one has no charged mean."""
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for name in panels[0].curves:
+        by_share = [dict(panel.curves.get(name, ())) for panel in panels]
+        points = [(share, mean_of_all([own.get(share) for own in by_share])) for share in by_share[0]]
+        curves[name] = [(share, ndg) for share, ndg in points if ndg is not None]
+    pairs = {
+        name: [mean_of_all([panel.pairs[name][end] for panel in panels]) for end in (0, 1)]
+        for name in panels[0].pairs
+        if all(name in panel.pairs for panel in panels)
+    }
+    return Levels(
+        f"Mean over {len(panels)} cells",
+        {name: points for name, points in curves.items() if points},
+        {name: (free, paid) for name, (free, paid) in pairs.items() if free is not None},
+        panels[0].budget,
+        mean_of_all([panel.random for panel in panels]),
+    )
 
 
 def table(rows: Sequence[ChargedRow]) -> Table:

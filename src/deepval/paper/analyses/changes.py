@@ -2,20 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
-from deepval.cells.unit import unit_plans
+from deepval.cells.unit import objects_of_mode, unit_data
 from deepval.errors import InputError
-from deepval.paper.analyses.mechanism import reports_of_one
+from deepval.paper.analyses.mechanism import changes_of
 from deepval.paper.analysis import LOCATED, Analysis
 from deepval.paper.row_columns import CellName, Units, column, loss_table
-from deepval.perception.placing import PLACINGS
-from deepval.perception.reported.detections import persistent
 from deepval.progress import Watch, unwatched
+from deepval.report.figures.inputs import differences
 from deepval.report.text_tables import Table, lines_of
 
 KINDS_OF_CHANGE = ("added", "recovered", "removed", "lost")
@@ -39,11 +37,7 @@ class ChangeRow(CellName):
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
-    located: Mapping[str, CellSpec],
-    *,
-    units: Units = "all",
-    watch: Watch = unwatched,
+    cells: Mapping[str, BuiltCell], located: Mapping[str, CellSpec], *, units: Units = "all", watch: Watch = unwatched
 ) -> list[ChangeRow]:
     """One row per such object.
 
@@ -62,36 +56,19 @@ def rows(
         half_m, far_m = float(corridor["half_width"]), float(corridor["far"])
         affected = np.abs(table.decision_values) > table.tolerance
         value = dict(zip(table.input[affected].tolist(), table.decision_values[affected].tolist(), strict=True))
-        involved = dict.fromkeys(table.unit_ids[table.unit[affected]].tolist())
-        for unit in watch(list(involved), f"changes of {name}"):
-            (plan,) = unit_plans([spec], unit)
-            seen, ends = plan.data, (spec.order[0], spec.order[-1])
-            cheap, full = (seen.used[mode] for mode in ends)
-            marks = reports_of_one(full, cheap, seen), reports_of_one(cheap, full, seen)
-            for mode, words, own in (
-                (ends[1], KINDS_OF_CHANGE[:2], marks[0]),
-                (ends[0], KINDS_OF_CHANGE[2:], marks[1]),
-            ):
-                objects, used = plan.objects[mode], seen.used[mode]
-                keep = persistent(used) if spec.persistence else None
-                behind = PLACINGS[spec.geometry].behind(used, seen.scene, seen.truth, keep=keep)
-                low_m, high_m = objects.lateral_m.T
-                inside = (objects.near_m <= far_m) & (objects.far_m >= 0) & (low_m <= half_m) & (high_m >= -half_m)
-                for word, marked in zip(words, own, strict=True):
-                    for i in np.flatnonzero(inside & (behind >= 0) & np.append(marked, False)[behind]):
-                        name_of = str(seen.scene.inputs[objects.frame[i]])
-                        if name_of in value:
-                            effect = "helped" if value[name_of] > 0 else "harmed"
-                            at = float(objects.near_m[i]), float(objects.lateral_m[i].mean())
-                            records.append(ChangeRow(name, effect, name_of, word, *at, half_m, far_m))
+        for unit in watch(np.unique(table.unit_ids[table.unit[affected]]).tolist(), f"changes of {name}"):
+            seen = unit_data(spec, unit)
+            for mode in (spec.order[-1], spec.order[0]):
+                objects, (_, change) = objects_of_mode(spec, seen, mode), changes_of(spec, seen, mode)
+                ahead = (objects.near_m <= far_m) & (objects.far_m >= 0)
+                inside = ahead & (objects.lateral_m[:, 0] <= half_m) & (objects.lateral_m[:, 1] >= -half_m)
+                for i in np.flatnonzero(inside & (change != "moved")):
+                    own = str(seen.scene.inputs[objects.frame[i]])
+                    if own in value:
+                        effect = "helped" if value[own] > 0 else "harmed"
+                        at = float(objects.near_m[i]), float(objects.lateral_m[i].mean())
+                        records.append(ChangeRow(name, effect, own, str(change[i]), *at, half_m, far_m))
     return records
-
-
-def figure(rows: Sequence[ChangeRow]) -> Any:
-    """The objects from above, harmed frames over helped ones."""
-    from deepval.report.figures.inputs import differences
-
-    return differences(rows)
 
 
 def table(rows: Sequence[ChangeRow]) -> Table:
@@ -120,7 +97,7 @@ CHANGES = Analysis(
     rows=rows,
     kind=ChangeRow,
     table=table,
-    figure=figure,
+    figure=differences,
     takes=LOCATED,
     by="cell",
     needs_data=True,

@@ -5,7 +5,7 @@ change is an added detection or a recovered object. docs/analyses.md, Gallery.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -15,12 +15,11 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_plans
 from deepval.geometry.camera import Camera, image_points_px
-from deepval.paper.analyses.mechanism import reports_of_one
+from deepval.paper.analyses.mechanism import changes_of
 from deepval.paper.analysis import LOCATED, Analysis, Option
 from deepval.paper.row_columns import CellName, Units, column, declared_table, loss_table, or_dash, yes_no
-from deepval.perception.placing import PLACINGS
-from deepval.perception.reported.detections import persistent
 from deepval.progress import Watch, unwatched
+from deepval.report.figures.crops import crops
 from deepval.report.text_tables import Table, number
 
 SHOWN_CHANGES = ("added", "recovered")
@@ -42,12 +41,17 @@ class GalleryRow(CellName):
         "decisive change",
     )
     drawn: bool = column("Whether the figure shows it", "in figure", yes_no)
-    box_px: tuple[float, ...] | None = column("Image box of the decisive detection: left, top, right, bottom")
-    reference_px: tuple[float, ...] | None = column("Image box of the reference object that it is matched to")
     cheap_px: tuple[tuple[float, ...], ...] = column("Image boxes of the cheap mode")
     full_px: tuple[tuple[float, ...], ...] = column("Image boxes of the full mode")
     corridor_px: tuple[tuple[float, float], ...] = column("Outline of the corridor on the road, in the image")
+    size_px: tuple[int, ...] | None = column("Width and height of the camera's image; None if not known")
     picture: str | None = column("File of the picture", "picture", or_dash)
+    box_px: tuple[float, ...] | None = column(
+        "Image box of the decisive detection: left, top, right, bottom", default=None
+    )
+    reference_px: tuple[float, ...] | None = column(
+        "Image box of the reference object that it is matched to", default=None
+    )
 
 
 def rows(
@@ -69,61 +73,58 @@ def rows(
     pictured = {"harmed": harmed_by or SHOWN_CHANGES, "helped": helped_by or SHOWN_CHANGES}
     for word in (*pictured["harmed"], *pictured["helped"]):
         checks.word(word, CHANGES, "A decisive change")
-    records = []
+    records: list[GalleryRow] = []
     for name, cell in cells.items():
         table = loss_table(cell, units)
-        values, unit = table.decision_values, table.unit_ids[table.unit]
         for effect, way in (("harmed", -1.0), ("helped", 1.0)):
-            order = [i for i in np.argsort(-way * values, kind="stable") if way * values[i] > table.tolerance]
-            first = {str(unit[i]): int(i) for i in reversed(order)}
-            chosen = sorted(first.items(), key=lambda item, rank=order: rank.index(item[1]))[:frames]
+            size, first = way * table.decision_values, dict[int, int]()
+            for i in np.argsort(-size, kind="stable")[: np.count_nonzero(size > table.tolerance)].tolist():
+                first.setdefault(int(table.unit[i]), i)
             drawn = 0
-            for where, i in watch(chosen, f"{effect} frames of {name}"):
-                row = _row(name, located[name], where, str(table.input[i]), float(values[i]), effect, pictured[effect])
-                records.append(replace(row, drawn=row.drawn and drawn < most))
-                drawn += row.drawn
+            for i in watch(list(first.values())[:frames], f"{effect} frames of {name}"):
+                parts = _scenery(located[name], str(table.unit_ids[table.unit[i]]), str(table.input[i]))
+                draw = parts["change"] in pictured[effect] and drawn < most
+                drawn += draw
+                value = float(table.decision_values[i])
+                records.append(GalleryRow(name, effect, str(table.input[i]), value, drawn=draw, **parts))
     return records
 
 
-def _row(
-    name: str, spec: CellSpec, unit: str, input_id: str, value: float, effect: str, pictured: Sequence[str]
-) -> GalleryRow:
+def _scenery(spec: CellSpec, unit: str, input_id: str) -> dict[str, Any]:
+    """Actions, boxes and picture of an input, and the change of the object that decides the action."""
     (plan,) = unit_plans([spec], unit)
     seen, scene, system = plan.data, plan.data.scene, spec.acting
     t = scene.inputs.tolist().index(input_id)
     ends = spec.order[0], spec.order[-1]
-    cheap, full = (seen.used[mode] for mode in ends)
-    marks = reports_of_one(cheap, full, seen), reports_of_one(full, cheap, seen)
     now, previous = scene.part(slice(t, t + 1)), plan.plans.before[t : t + 1]
-    change, box, reference = "none", None, None
-    # The object that decides the full mode's action; if none does, the one that decides the cheap mode's.
-    for mode, words in ((1, ("added", "recovered")), (0, ("removed", "lost"))):
-        objects, used = plan.objects[ends[mode]], seen.used[ends[mode]]
-        decides = system.decisive(objects.at(t), now, previous=previous)
-        if decides is None:
-            continue
-        keep = persistent(used) if spec.persistence else None
-        behind = PLACINGS[spec.geometry].behind(used, scene, seen.truth, keep=keep)[objects.frame == t][decides]
-        invented, alone = marks[mode]
-        change = "moved" if behind < 0 else words[0] if invented[behind] else words[1] if alone[behind] else "moved"
-        if behind >= 0:
-            box = _box(used.box_px[behind])
-            partner = seen.matching(ends[mode]).partner[behind]
-            reference = None if partner < 0 else _box(seen.truth.box_px[partner])
-        break
+    cheap_px, full_px = (_boxes(seen.used[mode].box_px[seen.used[mode].frame == t]) for mode in ends)
     path = scene.image_paths[t] if scene.image_paths else None
-    cheap_px, full_px = (tuple(_box(px) for px in seen.used[mode].box_px[seen.used[mode].frame == t]) for mode in ends)
-    does = tuple(system.words(plan.plans.plans[mode][t]) for mode in ends)
-    band = _corridor_px(system.corridor_m, scene.camera)
-    drawn = change in pictured
-    picture = None if path is None else str(path)
-    return GalleryRow(
-        name, effect, input_id, value, does, change, drawn, box, reference, cheap_px, full_px, band, picture
-    )
+    parts: dict[str, Any] = {
+        "does": tuple(system.words(plan.plans.plans[mode][t]) for mode in ends),
+        "change": "none",
+        "cheap_px": cheap_px,
+        "full_px": full_px,
+        "corridor_px": _corridor_px(system.corridor_m, scene.camera),
+        "size_px": None if None in (size := (scene.camera.width_px, scene.camera.height_px)) else size,
+        "picture": None if path is None else str(path),
+    }
+    # The object that decides the full mode's action; if none does, the one that decides the cheap mode's.
+    for mode in ends[::-1]:
+        decides = system.decisive(plan.objects[mode].at(t), now, previous=previous)
+        if decides is not None:
+            i = np.flatnonzero(plan.objects[mode].frame == t)[decides]
+            behind, change = (column[i] for column in changes_of(spec, seen, mode))
+            parts["change"] = str(change)
+            if behind >= 0:
+                partner = seen.matching(mode).partner[behind]
+                (parts["box_px"],) = _boxes(seen.used[mode].box_px[[behind]])
+                (parts["reference_px"],) = (None,) if partner < 0 else _boxes(seen.truth.box_px[[partner]])
+            break
+    return parts
 
 
-def _box(box_px: np.ndarray) -> tuple[float, ...]:
-    return tuple(float(x) for x in box_px)
+def _boxes(box_px: np.ndarray) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, box_px.tolist()))
 
 
 def _corridor_px(corridor_m: Mapping[str, float] | None, camera: Camera) -> tuple[tuple[float, float], ...]:
@@ -138,8 +139,6 @@ def _corridor_px(corridor_m: Mapping[str, float] | None, camera: Camera) -> tupl
 
 def figure(rows: Sequence[GalleryRow]) -> Any:
     """Cheap beside full, harmed on the left, helped on the right."""
-    from deepval.report.figures.crops import crops
-
     return crops([row for row in rows if row.drawn])
 
 

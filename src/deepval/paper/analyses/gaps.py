@@ -11,7 +11,8 @@ from typing import Any
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import AllocatorName, BudgetColumns, CellName, Form, column, declared_table, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
-from deepval.report.text_tables import Table, percent
+from deepval.report.figures.gain_figures import CAUSES, stacked
+from deepval.report.text_tables import Table, percent, quantity
 from deepval.results import Gap, Reason, Result, joined, lists_by_key
 
 
@@ -152,19 +153,17 @@ def chart(rows: Sequence[GapRow]) -> Chart:
 
 def figure(rows: Sequence[GapRow]) -> Any:
     """The parts of the gap at the headline budget, as means over the cells in which an allocator can run."""
-    from deepval.report.figures.gain_figures import gap_means
-
     means = [row for row in over_cells(at_headline(rows)) if row.gap is not None]
+    means.sort(key=lambda row: (row.gap, row.allocator))
     budgets = list(dict.fromkeys(row.budget.label for row in means))
-    parts = ("overhead", "ranking", "causal")
     entries = {
         row.allocator if len(budgets) == 1 else f"{row.allocator}, {row.budget.label}": {
-            part: row[part] for part in parts if row[part] is not None
+            part: row[part] or 0.0 for part in CAUSES
         }
         for row in means
     }
-    cells = max((row.shared for row in means), default=0)
-    return gap_means(entries, f"Gap at {' or '.join(budgets)}, mean over cells: {cells}")
+    cells = quantity(max((row.shared for row in means), default=0), "cell")
+    return stacked(entries, f"Gap at {' or '.join(budgets)}, mean over {cells}", CAUSES)
 
 
 GAPS = Analysis(

@@ -34,8 +34,7 @@ from deepval.paper.row_columns import (
     low,
 )
 from deepval.paper.row_columns import share as in_percent
-from deepval.perception.placing import PLACINGS
-from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes, persistent
+from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes
 from deepval.perception.reported.matching import MOST_APART_M, Matching, ground_matching, matching
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -85,9 +84,7 @@ def unit_reactions(spec: CellSpec, unit: str) -> Reactions:
     plans = branches(rule, scene, objects, seen.run)
 
     def without(mode: str, marked: Bool[np.ndarray, "det"]) -> Float[np.ndarray, "time *plan"]:
-        used = seen.used[mode]
-        keep = persistent(used) if spec.persistence else None
-        behind = PLACINGS[spec.geometry].behind(used, scene, truth, keep=keep)
+        behind = spec.behind(seen.used[mode], scene, truth)
         gone = (behind >= 0) & np.append(marked, False)[behind]
         return rule.plan(objects[mode].where(~gone), scene, previous=plans.before)
 
@@ -127,6 +124,20 @@ def reports_of_one(
     alone = mine.partner >= 0
     alone[alone] = theirs.missed[mine.partner[alone]]
     return mine.false_positive & ~common, alone
+
+
+def changes_of(spec: CellSpec, seen: UnitData, mode: str) -> tuple[Int[np.ndarray, "obj"], Shaped[np.ndarray, "obj"]]:
+    """For each object of the cheap or full mode the detection behind it, -1 for none, and the change in a word.
+
+    added, removed: a false positive of the full or of the cheap mode alone; recovered, lost: an object that only the
+    full or only the cheap mode detects; moved: any other.
+    """
+    full = mode == spec.order[-1]
+    one, other = (seen.used[name] for name in (mode, spec.order[0 if full else -1]))
+    invented, alone = (np.append(marks, False) for marks in reports_of_one(one, other, seen))
+    words = ("added", "recovered") if full else ("removed", "lost")
+    behind = spec.behind(one, seen.scene, seen.truth)
+    return behind, np.where(invented, words[0], np.where(alone, words[1], "moved"))[behind]
 
 
 def _matched(detections: Detections, seen: UnitData, *, in_image: bool) -> Matching:

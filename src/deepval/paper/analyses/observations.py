@@ -4,7 +4,7 @@ Detections are matched to the logged objects as a planner's observation is built
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,11 +48,7 @@ class ObservationRow(CellName):
 
 
 def rows(
-    cells: Mapping[str, BuiltCell],
-    located: Mapping[str, CellSpec],
-    *,
-    units: Units = "all",
-    watch: Watch = unwatched,
+    cells: Mapping[str, BuiltCell], located: Mapping[str, CellSpec], *, units: Units = "all", watch: Watch = unwatched
 ) -> list[ObservationRow]:
     """One row per cell and mode; cells that share data set, modes and matching count once.
 
@@ -65,68 +61,41 @@ def rows(
     records, done = [], []
     for name, cell in cells.items():
         spec, placing = located[name], PLACINGS[located[name].geometry]
-        builder = placing if isinstance(placing, Tracks) else Tracks()
+        builder = replace(placing, false_positives=True) if isinstance(placing, Tracks) else Tracks()
         rests_on = ({part: cell.definition[part] for part in ("dataset", "modes")}, builder)
         if rests_on in done:
             continue
         done.append(rests_on)
-        chosen = units_of(cell.split, units)
-        parts = [_unit_parts(spec, unit, builder) for unit in watch(chosen, f"observations of {name}")]
-        for mode in spec.order:
-            of_mode = [part[mode] for part in parts]
-            frames = sum(part.frames for part in of_mode)
-            range_m, hit = (np.concatenate([getattr(part, field) for part in of_mode]) for field in ("range_m", "hit"))
-            in_bands = [(range_m >= low) & (range_m < high) for low, high in BANDS_M]
-            near, middle, far = (_ratio(int(hit[band].sum()), int(band.sum())) for band in in_bands)
-            loose = [part.unmatched for part in of_mode]
-            records.append(
-                ObservationRow(
-                    name,
-                    mode,
-                    frames,
-                    _ratio(len(hit), frames),
-                    _ratio(int(hit.sum()), frames),
-                    _ratio(sum(part.false_positives for part in of_mode), frames),
-                    _ratio(int(hit.sum()), len(hit)),
-                    near,
-                    middle,
-                    far,
-                    None if None in loose else _ratio(sum(filter(None, loose)), frames),
-                )
-            )
+        chosen = watch(units_of(cell.split, units), f"observations of {name}")
+        parts = [[_detected(spec, unit, mode, builder) for mode in spec.order] for unit in chosen]
+        for mode, of_mode in zip(spec.order, zip(*parts, strict=True), strict=True):
+            run, range_m, hit, invented, loose = map(np.concatenate, zip(*of_mode, strict=True))
+            frames = int(run.sum())
+            bands = [hit, *(hit[(range_m >= low) & (range_m < high)] for low, high in BANDS_M)]
+            counts = [(number, frames) for number in (len(hit), float(hit.sum()), len(invented))]
+            counts += [*((float(band.sum()), len(band)) for band in bands), (float(loose.sum()), frames)]
+            records.append(ObservationRow(name, mode, frames, *(_ratio(*pair) for pair in counts)))
     return records
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One mode on one unit: frames, ranges of the objects in view and whether each is detected, and counts."""
+def _detected(spec: CellSpec, unit: str, mode: str, builder: Tracks) -> tuple[np.ndarray, ...]:
+    """On one unit: frames run, ranges of the objects in view, whether each is detected, false positives, loose frames.
 
-    frames: int
-    range_m: np.ndarray
-    hit: np.ndarray
-    false_positives: int
-    unmatched: int | None
-
-
-def _unit_parts(spec: CellSpec, unit: str, builder: Tracks) -> dict[str, _Part]:
+    A loose frame has a detection that oracle geometry leaves at its lifted position; NaN without image boxes.
+    """
     seen = unit_data(spec, unit)
-    parts = {}
-    for mode, reported in seen.used.items():
-        used = reported.on(input_frames(spec, seen.scene))
-        observed = Tracks(builder.least_iou, builder.most_apart_m).observation(used, seen.scene, seen.truth)
-        watched = observed.watched & used.run[seen.truth.frame]
-        detected = np.isin(np.flatnonzero(watched), observed.logged[observed.behind >= 0])
-        invented = observed.logged < 0
-        loose = None
-        if used.has_boxes:
-            alone = reference_partners(used, seen.truth).overlap <= LEAST_IOU
-            loose = len(np.unique(used.frame[alone]))
-        frames, range_m = int(used.run.sum()), seen.truth.objects.near_m[watched]
-        parts[mode] = _Part(frames, range_m, detected, int(invented.sum()), loose)
-    return parts
+    used, truth = seen.used[mode].on(input_frames(spec, seen.scene)), seen.truth
+    run = used.run
+    observed = builder.observation(used, seen.scene, truth)
+    watched = np.flatnonzero(observed.watched & run[truth.frame])
+    hit = np.isin(watched, observed.logged[observed.behind >= 0])
+    loose = np.full(len(run), np.nan)
+    if used.has_boxes:
+        loose = np.bincount(used.frame[reference_partners(used, truth).overlap <= LEAST_IOU], minlength=len(run)) > 0
+    return run, truth.objects.near_m[watched], hit, np.flatnonzero(observed.logged < 0), loose
 
 
-def _ratio(part: int, whole: int) -> float | None:
+def _ratio(part: float, whole: int) -> float | None:
     return known(part / whole) if whole else None
 
 

@@ -7,7 +7,7 @@ once, on the test units, by realised decision gain. Learned allocators must be f
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from deepval.paper.row_columns import column, high, loss_table, loss_title, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
+from deepval.report.figures.gain_figures import estimates
 from deepval.report.text_tables import Table, TableCell, interval, mark_of, number, percent, quantity
 from deepval.results import HEADLINE, BudgetKey, known, row_from
 from deepval.tables.keys import positions
@@ -154,8 +155,7 @@ class RegretRow:
     loss: str = column("The perception loss whose decrease chooses: E1 to E8")
     alpha: float = column("Share of inputs that may be escalated")
     by_perception: tuple[str, ...] = column(
-        "Signals with the largest perception gain on the validation units, several if tied; empty in a mean",
-        default=(),
+        "Signals with the largest perception gain on the validation units, several if tied; empty in a mean", default=()
     )
     by_decision: tuple[str, ...] = column("Signals with the largest decision gain on the validation units", default=())
     alike: int = column("Cells in which both choose the same", default=0)
@@ -407,6 +407,25 @@ def chart(rows: Sequence[RegretRow]) -> Chart:
     return shares("Regret, of the all-cheap loss", dots, line=0.0)
 
 
+def figure(rows: Sequence[RegretRow]) -> Any:
+    """The regret of choosing by misses among signals without a fit, at the headline budget: cells, then their mean.
+
+    The mark names the choice by decision; it is open where both choose the same.
+    """
+    own = [row for row in rows if row.cells and (row.pool, row.loss) == (POOLS[0], HEADLINES[0])]
+    at = min((row.alpha for row in own), key=lambda alpha: (abs(alpha - HEADLINE), alpha), default=HEADLINE)
+    dots = [
+        Dot(
+            row.cell or f"pooled ({quantity(row.cells, 'cell')})",
+            " or ".join(row.by_decision) or "pooled",
+            *(row.regret, row.regret_lo, row.regret_hi),
+        )
+        for row in sorted(own, key=lambda row: row.cell is None)
+        if row.alpha == at
+    ]
+    return estimates(shares(f"Regret of choosing by misses at {percent(at, 0)}", dots))
+
+
 SELECTION_REGRET = Analysis(
     "selection-regret",
     shows="Show the cost of selecting by perception gain",
@@ -421,6 +440,7 @@ SELECTION_REGRET = Analysis(
     kind=RegretRow,
     tables=tables,
     chart=chart,
+    figure=figure,
     takes={"cells": "cells", "scores": "train_scores"},
     judges=True,
 )

@@ -22,6 +22,7 @@ from deepval.paper.analyses.contrasts import (
 )
 from deepval.paper.analysis import Analysis
 from deepval.report.charts import at_headline
+from deepval.report.figures.gain_figures import heat_map
 from deepval.report.text_tables import Table, percent
 from deepval.results import Result
 
@@ -51,8 +52,6 @@ def tables(rows: Sequence[Contrast]) -> list[Table]:
 
 def figure(rows: Sequence[Contrast]) -> Any:
     """Difference in nDG from the same recipe on V itself, by cell and recipe, at the headline selection budget."""
-    from deepval.report.figures.gain_figures import heat_map
-
     own = at_headline([row for row in rows if row.against == VALUE.name and row.kind == "selection"])
     entries = {
         (f"{row.recipe}: {row.cell}", row.label): (

@@ -27,6 +27,7 @@ from deepval.paper.analysis import Analysis, Option
 from deepval.paper.row_columns import column, count, declared_table
 from deepval.paper.row_columns import share as in_percent
 from deepval.progress import Watch, unwatched
+from deepval.report.figures.gain_figures import across
 from deepval.report.text_tables import MISSING, Table, number, percent
 from deepval.results import Result, known
 from deepval.systems.learned import LEARNED, MARKS
@@ -158,8 +159,6 @@ def rows(
 
 def figure(targets: Targets) -> Any:
     """The figure of nDG by target, score and budget."""
-    from deepval.report.figures.gain_figures import across
-
     return across(curves(targets))
 
 

@@ -1,13 +1,9 @@
 """Frames with their pictures and boxes -> a gallery of crops: cheap beside full, harmed left, helped right."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from deepval.errors import InputError, reason
 from deepval.files import reading
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
@@ -15,103 +11,80 @@ from deepval.report.text_tables import number
 
 ASPECT, LEAST_PX, MARGIN = 1.6, 160.0, 2.2
 """Width over height of a crop, its least height in pixels, and its size over that of the decisive box."""
-ADDED, RECOVERED, MISSED = "#e02b20", "#27b34b", "#f5d90a"
+MARKS = {"added": style.ADDED, "removed": style.ADDED, "recovered": style.RECOVERED, "lost": style.RECOVERED}
+MISSED = "#f5d90a"
 
 
 def crops(rows: Sequence[Any]) -> Figure:
-    """A line per rank: the crops of a harmed frame and of a helped one, each cheap and full."""
-    sides = [[row for row in rows if row.effect == effect and row.box_px] for effect in ("harmed", "helped")]
-    height = max(map(len, sides))
-    if not height:
-        raise LeftOutError("no frame has a decisive change of the chosen kind")
-    from matplotlib.figure import Figure as Canvas
+    """A line per rank: the crops of a harmed frame and of a helped one, each cheap and full.
 
-    panel_in = style.TEXT_IN / 4 / ASPECT
-    figure = Canvas(figsize=(style.TEXT_IN, 0.35 + height * (panel_in + 0.32)), layout="constrained")
-    panels = figure.subplots(height, 4, squeeze=False, gridspec_kw={"hspace": 0.12})
-    for axes in panels.ravel():
+    A side without a frame is left out.
+    """
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    sides = [[row for row in rows if row.effect == effect and row.box_px] for effect in ("harmed", "helped")]
+    sides = [side for side in sides if side]
+    if not sides:
+        raise LeftOutError("no frame has a decisive change of the chosen kind")
+    lines, width_in = max(map(len, sides)), style.TEXT_IN / 2 * len(sides)
+    height_in = 0.5 + lines * (style.TEXT_IN / 4 / ASPECT + 0.2)
+    figure, panels = style.panels(lines, width_in=width_in, height_in=height_in, columns=2 * len(sides))
+    for axes in panels:
         axes.set_axis_off()
     for side, members in enumerate(sides):
         for line, row in enumerate(members):
-            pair = [panels[line, 2 * side], panels[line, 2 * side + 1]]
-            _draw_pair(pair, row, colour=(style.HARMED, style.HELPED)[side])
-    style.legend_above(figure, _legend())
+            left = 2 * (line * len(sides) + side)
+            _draw_pair(panels[left : left + 2], row, titled=line == 0)
+    marks = {"Without a reference object": style.ADDED, "Object that the other mode misses": style.RECOVERED}
+    handles = [Line2D([], [], color=colour, label=text) for text, colour in marks.items()]
+    handles.append(Line2D([], [], color=MISSED, linestyle="--", label="The missed object"))
+    style.legend_above(figure, [*handles, Patch(color=style.CORRIDOR, alpha=0.3, label="Corridor")])
     return figure
 
 
-def _draw_pair(pair: Sequence[Axes], row: Any, *, colour: str) -> None:
+def _draw_pair(pair: Sequence[Axes], row: Any, *, titled: bool) -> None:
     from matplotlib.patches import Polygon
 
-    picture = _picture(row.picture)
-    left, top, right, bottom = _window(row.box_px, None if picture is None else picture.shape)
-    for full, axes in enumerate(pair):
-        if picture is None:
-            axes.set_facecolor(style.EVEN)
-        else:
-            axes.imshow(picture, interpolation="bilinear")
+    picture = None if row.picture is None else reading.picture(Path(row.picture))
+    grey = [[(0.45, 0.48, 0.5)]]
+    width, height = row.size_px or ([2 * x for x in row.box_px[2:]] if picture is None else picture.shape[1::-1])
+    left, top, right, bottom = _window(row.box_px, width, height)
+    for full, (axes, boxes) in enumerate(zip(pair, (row.cheap_px, row.full_px), strict=True)):
+        axes.imshow(grey if picture is None else picture, interpolation="bilinear", extent=(0, width, height, 0))
         if row.corridor_px:
             axes.add_patch(Polygon(row.corridor_px, closed=True, color=style.CORRIDOR, alpha=0.3, linewidth=0))
-        for box in row.full_px if full else row.cheap_px:
+        for box in boxes:
             _outline(axes, box, "white", 0.6)
-        decisive_is_full = row.change in ("added", "recovered", "moved")
-        mark = {"added": ADDED, "removed": ADDED, "recovered": RECOVERED, "lost": RECOVERED}.get(row.change, "white")
-        if full == decisive_is_full:
-            _outline(axes, row.box_px, mark, 1.6)
+        if full == (row.change in ("added", "recovered", "moved")):
+            _outline(axes, row.box_px, MARKS.get(row.change, "white"), 1.6)
         elif row.change in ("recovered", "lost") and row.reference_px:
-            _outline(axes, row.reference_px, MISSED, 1.4, dashed=True)
+            _outline(axes, row.reference_px, MISSED, 1.4, linestyle="--")
         axes.set_xlim(left, right)
         axes.set_ylim(bottom, top)
         axes.set_aspect("equal")
-        axes.set_title(("cheap", "full")[full], fontsize=6, pad=2, color=style.SOFT)
-    sign = "+" if row.value > 0 else "−"
-    words = f"V = {sign}{number(abs(row.value), 2)}: {row.does[0]} → {row.does[1]}"
-    text = pair[0].text(0.0, -0.04, words, transform=pair[0].transAxes, fontsize=6, color=colour, va="top")
+        if titled:
+            axes.set_title(f"{row.effect}, {('cheap', 'full')[full]}", fontsize=6.5, pad=2, color=style.SOFT)
+    words = f"V = {'+' if row.value > 0 else '−'}{number(abs(row.value), 2)}: {row.does[0]} → {row.does[1]}"
+    look = {"fontsize": 6.5, "color": style.HELPED if row.value > 0 else style.HARMED, "va": "top"}
+    text = pair[0].text(0.0, -0.04, words, transform=pair[0].transAxes, **look)
     # The words run below both crops and must not make room beside the first.
     text.set_in_layout(False)
 
 
-def _picture(path: str | None) -> np.ndarray | None:
-    if path is None:
-        return None
-    from PIL import Image
-
-    data = reading.content(Path(path), "a picture")
-    reading.check_pixels(data, Path(path))
-    try:
-        with Image.open(io.BytesIO(data)) as opened:
-            return np.asarray(opened.convert("RGB"))
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise InputError(f"{path}: must be a picture; it cannot be read ({reason(error)}).") from error
-
-
-def _window(box_px: Sequence[float], shape: tuple[int, ...] | None) -> tuple[float, float, float, float]:
-    """The part of the image around a box, of the fixed aspect and inside the image where it fits."""
+def _window(box_px: Sequence[float], width: float, height: float) -> tuple[float, float, float, float]:
+    """The part of the image around a box, of the fixed aspect and inside the image."""
     left, top, right, bottom = box_px
-    height = max(LEAST_PX, MARGIN * (bottom - top), MARGIN * (right - left) / ASPECT)
-    if shape is not None:
-        height = min(height, shape[0], shape[1] / ASPECT)
-    width, x, y = ASPECT * height, (left + right) / 2, (top + bottom) / 2
-    if shape is not None:
-        x = min(max(x, width / 2), shape[1] - width / 2)
-        y = min(max(y, height / 2), shape[0] - height / 2)
-    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
+    high = max(LEAST_PX, MARGIN * (bottom - top), MARGIN * (right - left) / ASPECT)
+    high = min(high, height, width / ASPECT)
+    x = min(max((left + right) / 2, ASPECT * high / 2), width - ASPECT * high / 2)
+    y = min(max((top + bottom) / 2, high / 2), height - high / 2)
+    return x - ASPECT * high / 2, y - high / 2, x + ASPECT * high / 2, y + high / 2
 
 
-def _outline(axes: Axes, box: Sequence[float], colour: str, width: float, *, dashed: bool = False) -> None:
+def _outline(axes: Axes, box: Sequence[float], colour: str, width: float, *, linestyle: str = "-") -> None:
     from matplotlib.patches import Rectangle
 
     left, top, right, bottom = box
-    look: dict[str, Any] = {"fill": False, "edgecolor": colour, "linewidth": width, "clip_on": True}
-    axes.add_patch(Rectangle((left, top), right - left, bottom - top, linestyle="--" if dashed else "-", **look))
-
-
-def _legend() -> list[Any]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    return [
-        Line2D([], [], color=ADDED, label="Without a reference object"),
-        Line2D([], [], color=RECOVERED, label="Object that the other mode misses"),
-        Line2D([], [], color=MISSED, linestyle="--", label="The missed object"),
-        Patch(color=style.CORRIDOR, alpha=0.3, label="Corridor"),
-    ]
+    look: dict[str, Any] = {"edgecolor": colour, "linewidth": width, "linestyle": linestyle}
+    axes.add_patch(Rectangle((left, top), right - left, bottom - top, fill=False, clip_on=True, **look))

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from deepval import checks
 from deepval.errors import InputError
+from deepval.report.charts import Chart
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError, draw_or_reason
 from deepval.report.text_tables import number
@@ -50,8 +51,6 @@ def gap(result: Result) -> Figure:
     Under a measured budget the parts are overhead, ranking and causal; if allocators are free, they are the missed
     value that the budget allows and the selected harm. The parts add up to the gap.
     """
-    from matplotlib.patches import Patch
-
     gaps = at_one_budget(result.gaps, (*MEASURED, "selection"))
     loss = result.setting["cheap_loss"]
     if not any(item.gap is not None for item in gaps):
@@ -60,36 +59,55 @@ def gap(result: Result) -> Figure:
         raise LeftOutError("the all-cheap loss is not positive, so there are no shares of it")
     charged = gaps[0].kind in MEASURED
     gaps.sort(key=lambda item: (item.gap is None, item.gap or 0.0, item.allocator))
-    colours = CAUSES if charged else FREE_CAUSES
-    figure, (axes,) = style.panels(height_in=0.85 + 0.17 * len(gaps))
-    drawn = {name: 0 for name in colours}
     rows = {(row.allocator, row.budget): row for row in result.rows}
-    for y, item in enumerate(gaps):
-        if item.gap is None:
-            axes.text(
-                0.0,
-                y,
-                f" {_absent(rows.get((item.allocator, item.budget)))}",
-                va="center_baseline",
-                color=style.SOFT,
-                fontsize=6,
-                style="italic",
-            )
+    entries = {
+        item.allocator: _absent(rows.get((item.allocator, item.budget)))
+        if item.gap is None
+        else {name: part / loss for name, part in _parts(item, charged=charged).items()}
+        for item in gaps
+    }
+    return stacked(entries, f"Gap to the oracle at {gaps[0].budget.label}", CAUSES if charged else FREE_CAUSES)
+
+
+def stacked(
+    entries: Mapping[str, Mapping[str, float] | str], label: str, colours: Mapping[str, str], *, total: str = ""
+) -> Figure:
+    """Bars of shares of the all-cheap loss that add up, by name; a word replaces an entry without parts.
+
+    Args:
+        entries: Name -> share of each part, or a word.
+        label: Label of the axis.
+        colours: Colour of each part.
+        total: Label of a mark at the sum; without one, the sum is printed.
+    """
+    from matplotlib.patches import Patch
+
+    if not entries:
+        raise LeftOutError("no allocator can run under the budget")
+    figure, (axes,) = style.panels(height_in=0.85 + 0.17 * len(entries))
+    for y, parts in enumerate(entries.values()):
+        if isinstance(parts, str):
+            look: dict[str, Any] = {"color": style.SOFT, "fontsize": 6, "style": "italic"}
+            axes.text(0.0, y, f" {parts}", va="center_baseline", **look)
             continue
         reach = {True: 0.0, False: 0.0}
-        for name, part in _parts(item, charged=charged).items():
-            share = 100 * part / loss
-            if share:
-                axes.barh(y, share, left=reach[share > 0], height=0.68, color=colours[name], label=name)
-                reach[share > 0] += share
-                drawn[name] += 1
-        axes.text(reach[True], y, f" {number(100 * item.gap / loss, 1)}", va="center_baseline", fontsize=6)
-    style.named_rows(axes, [item.allocator for item in gaps])
+        for name, part in parts.items():
+            if part:
+                axes.barh(y, 100 * part, left=reach[part > 0], height=0.68, color=colours[name], label=name)
+                reach[part > 0] += 100 * part
+        if not total:
+            text = f" {number(100 * sum(parts.values()), 1)}"
+            axes.text(reach[True], y, text, va="center_baseline", fontsize=6)
+    sums = [math.nan if isinstance(parts, str) else 100 * sum(parts.values()) for parts in entries.values()]
+    look = {"linestyle": "none", "marker": "D", "markersize": 3, "color": style.INK, "label": total}
+    marks = axes.plot(sums, range(len(sums)), **look) if total else []
+    style.named_rows(axes, list(entries))
     axes.axvline(0, color=style.SOFT, linewidth=0.6)
     axes.margins(x=0.12)
-    axes.set_xlabel(f"Gap to the oracle at {gaps[0].budget.label}\n(% of the all-cheap loss)")
-    handles = [Patch(color=colours[name], label=name.capitalize()) for name, count in drawn.items() if count]
-    style.legend_above(figure, handles)
+    axes.set_xlabel(f"{label}\n(% of the all-cheap loss)")
+    drawn = {container.get_label() for container in axes.containers}
+    handles = [Patch(color=colour, label=name.capitalize()) for name, colour in colours.items() if name in drawn]
+    style.legend_above(figure, [*handles, *marks])
     return figure
 
 
@@ -230,9 +248,6 @@ def _dumbbell_legend(budget: BudgetKey) -> list[Any]:
     ]
 
 
-COLOURS = len(style.SERIES)
-
-
 @dataclass(frozen=True)
 class Levels:
     """The data of one cell's panels.
@@ -242,130 +257,103 @@ class Levels:
         curves: Allocator -> (share, nDG) at every share at which it can run; `random` included.
         pairs: Allocator -> nDG free and charged at one budget; None if it cannot run within it.
         budget: The budget of `pairs` in words.
+        random: nDG of random there.
     """
 
     cell: str
     curves: Mapping[str, Sequence[tuple[float, float]]]
     pairs: Mapping[str, tuple[float, float | None]]
     budget: str
+    random: float | None = None
 
 
 def charged_levels(cells: Sequence[Levels]) -> Figure:
     """A row per cell: on the left nDG over budget levels, a line per allocator, on the right free -> charged."""
-    from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
 
     if not cells:
         raise LeftOutError("no allocator has an nDG under a measured budget")
-    names = list(dict.fromkeys(name for levels in cells for name in levels.curves if name != "random"))
-    looks = {
-        name: {"color": style.SERIES[index % COLOURS], "marker": style.MARKS[index % len(style.MARKS)], "markersize": 3}
-        for index, name in enumerate(names)
-    }
+    looks = _looks(levels.curves for levels in cells)
     heights = [max(1.3, 0.5 + 0.15 * len(levels.pairs)) for levels in cells]
-    figure = Canvas(
-        figsize=(style.TEXT_IN, 0.3 + 0.11 * math.ceil(len(names) / 3) + sum(heights)), layout="constrained"
-    )
-    panels = figure.subplots(len(cells), 2, squeeze=False, gridspec_kw={"height_ratios": heights})
-    for (left, right), levels in zip(panels, cells, strict=True):
-        _draw_levels(left, levels, looks)
-        _draw_free_and_charged(right, levels)
-    panels[-1][0].set_xlabel("Full passes that the budget allows (%)")
-    panels[-1][1].set_xlabel(f"nDG at {cells[-1].budget}")
-    handles = [Line2D([], [], linewidth=0.9, label=style.short(name), **looks[name]) for name in names]
-    handles += [Line2D([], [], label="random", **RANDOM_LINE)]
-    handles += [
-        Line2D([], [], linestyle="none", label=text, **look) for text, look in (("free", OPEN), ("charged", FILLED))
-    ]
+    height_in = 0.3 + 0.11 * math.ceil(len(looks) / 3) + sum(heights)
+    figure, panels = style.panels(len(cells), width_in=style.TEXT_IN, height_in=height_in, ratios=heights, columns=2)
+    for left, right, levels in zip(panels[::2], panels[1::2], cells, strict=True):
+        _draw_levels(left, levels.cell, levels.curves, looks)
+        ordered = sorted(levels.pairs.items(), key=lambda item: (-item[1][0], item[0]))
+        drawn = {name: (free, math.nan if paid is None else paid) for name, (free, paid) in ordered}
+        if levels.random is not None:
+            right.axvline(levels.random, label="random", **RANDOM_LINE)
+        draw_pairs(right, drawn, dict.fromkeys(drawn, "infeasible"))
+        style.named_rows(right, list(drawn))
+        right.margins(x=0.12)
+    panels[-2].set_xlabel("Full passes that the budget allows (%)")
+    panels[-1].set_xlabel(f"nDG at {cells[-1].budget}")
+    handles = [Line2D([], [], label=style.short(name), **look) for name, look in looks.items()]
+    marks = {"free": OPEN, "charged": FILLED}
+    handles += [Line2D([], [], linestyle="none", label=text, **look) for text, look in marks.items()]
     style.legend_above(figure, handles)
     return figure
 
 
-def _draw_levels(axes: Any, levels: Levels, looks: Mapping[str, Mapping[str, Any]]) -> None:
-    for name, points in levels.curves.items():
+def _looks(panels: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The line of each name in any panel; random is dotted and last."""
+    names = list(dict.fromkeys(name for curves in panels for name in curves if name != "random"))
+    return {
+        name: {
+            "color": style.SERIES[i % len(style.SERIES)],
+            "marker": style.MARKS[i % len(style.MARKS)],
+            "markersize": 3,
+            "linewidth": 0.9,
+        }
+        for i, name in enumerate(names)
+    } | {"random": RANDOM_LINE}
+
+
+def _draw_levels(
+    axes: Axes, title: str, curves: Mapping[str, Sequence[tuple[float, float]]], looks: Mapping[str, dict[str, Any]]
+) -> None:
+    """NDG against the budget, a line per name."""
+    for name, points in curves.items():
         share, ndg = zip(*sorted(points), strict=True)
-        look = RANDOM_LINE if name == "random" else {"linewidth": 0.9, **looks[name]}
-        axes.plot([100 * a for a in share], ndg, label=name, **look)
+        axes.plot([100 * a for a in share], ndg, label=style.short(name), **looks[name])
     axes.axhline(0, color=style.SOFT, linewidth=0.5)
     axes.set_ylabel("nDG")
-    axes.set_title(style.short(levels.cell), fontsize=7, loc="left")
+    axes.set_title(style.short(title, 40), fontsize=7, loc="left")
     axes.grid(axis="y")
-
-
-def _draw_free_and_charged(axes: Any, levels: Levels) -> None:
-    """Dumbbells, the best free allocator on top."""
-    ordered = sorted(levels.pairs.items(), key=lambda item: (-item[1][0], item[0]))
-    drawn = {name: (free, math.nan if paid is None else paid) for name, (free, paid) in ordered}
-    draw_pairs(axes, drawn, dict.fromkeys(drawn, "infeasible"))
-    style.named_rows(axes, list(drawn))
-    axes.margins(x=0.12)
 
 
 def across(curves: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]]) -> Figure:
     """A panel per target, from top to bottom: nDG against the budget, a line per score, random dotted."""
     if not curves:
         raise LeftOutError("no score has an nDG on any target")
-    names = list(dict.fromkeys(name for scores in curves.values() for name in scores if name != "random"))
-    looks = {
-        name: {"color": style.SERIES[index % COLOURS], "marker": style.MARKS[index % len(style.MARKS)], "markersize": 3}
-        for index, name in enumerate(names)
-    }
+    looks = _looks(curves.values())
     figure, panels = style.panels(len(curves), height_in=0.5 + 1.55 * len(curves))
-    handles: dict[str, Any] = {}
     for axes, (target, scores) in zip(panels, curves.items(), strict=True):
-        for name, points in scores.items():
-            budget, ndg = zip(*sorted(points), strict=True)
-            look = RANDOM_LINE if name == "random" else {"linewidth": 0.9, **looks[name]}
-            (line,) = axes.plot([100 * share for share in budget], ndg, label=style.short(name), **look)
-            handles.setdefault(name, line)
-        axes.axhline(0, color=style.SOFT, linewidth=0.5)
-        axes.set_ylabel("nDG")
-        axes.set_title(style.short(target), fontsize=7, loc="left")
-        axes.grid(axis="y")
+        _draw_levels(axes, target, scores, looks)
     panels[-1].set_xlabel("Inputs that may be escalated (%)")
+    handles = {line.get_label(): line for axes in panels for line in axes.get_lines()[:-1]}
     style.legend_above(figure, list(handles.values()))
     return figure
 
 
-def benefit_and_harm(entries: Sequence[tuple[str, float, float]], label: str) -> Figure:
-    """Benefit captured, harm selected and net gain of each allocator, largest net gain on top; shares of the loss."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    if not entries:
-        raise LeftOutError("no allocator has a benefit and a harm under a selection budget")
-    ordered = sorted(entries, key=lambda entry: (entry[2] - entry[1], entry[0]))
-    figure, (axes,) = style.panels(height_in=0.85 + 0.17 * len(ordered))
-    for y, (_, benefit, harm) in enumerate(ordered):
-        axes.barh(y, 100 * benefit, height=0.68, color=style.HELPED)
-        axes.barh(y, -100 * harm, height=0.68, color=style.HARMED)
-        axes.plot([100 * (benefit - harm)], [y], marker="D", markersize=3, color=style.INK)
-    style.named_rows(axes, [name for name, _, _ in ordered])
+def estimates(chart: Chart) -> Figure:
+    """Shares with intervals, a row per dot and a mark per series, open without a difference; coloured off 0."""
+    if not any(dot.point is not None for dot in chart.dots):
+        raise LeftOutError("no cell has a choice to compare")
+    figure, (axes,) = style.panels(height_in=0.95 + 0.17 * len(chart.dots))
+    marks: dict[str, Any] = {}
+    for y, dot in enumerate(chart.dots):
+        point, low, high = (math.nan if bound is None else 100 * bound for bound in (dot.point, dot.lo, dot.hi))
+        colour = style.HARMED if low > 0 or high < 0 else style.INK
+        axes.plot([low, high], [y, y], color=colour, linewidth=1.1)
+        look: dict[str, Any] = {"marker": style.MARKS[chart.series.index(dot.series) % len(style.MARKS)]}
+        look |= {"markersize": 4, "linestyle": "none", "color": colour}
+        axes.plot([point], [y], markerfacecolor="white" if low == high else colour, label=dot.row, **look)
+        marks[dot.series] = axes.plot([], [], label=style.short(dot.series), **look | {"color": style.INK})[0]
     axes.axvline(0, color=style.SOFT, linewidth=0.6)
-    axes.set_xlabel(f"{label}\n(% of the all-cheap loss)")
-    net = Line2D([], [], linestyle="none", marker="D", markersize=3, color=style.INK, label="Net gain")
-    parts = [(style.HELPED, "Benefit captured"), (style.HARMED, "Harm selected")]
-    style.legend_above(figure, [*(Patch(color=colour, label=text) for colour, text in parts), net])
-    return figure
-
-
-def gap_means(entries: Mapping[str, Mapping[str, float]], label: str) -> Figure:
-    """The parts of each allocator's mean gap, stacked; entries are shares of the all-cheap loss by allocator."""
-    from matplotlib.patches import Patch
-
-    if not entries:
-        raise LeftOutError("no allocator can run under the budget in any cell")
-    names = sorted(entries, key=lambda name: (sum(entries[name].values()), name))
-    figure, (axes,) = style.panels(height_in=0.85 + 0.17 * len(names))
-    for y, name in enumerate(names):
-        reach = {True: 0.0, False: 0.0}
-        for cause, part in entries[name].items():
-            axes.barh(y, 100 * part, left=reach[part > 0], height=0.68, color=CAUSES[cause])
-            reach[part > 0] += 100 * part
-    style.named_rows(axes, names)
-    axes.axvline(0, color=style.SOFT, linewidth=0.6)
-    axes.set_xlabel(f"{label}\n(% of the all-cheap loss)")
-    style.legend_above(figure, [Patch(color=colour, label=cause.capitalize()) for cause, colour in CAUSES.items()])
+    style.named_rows(axes, [dot.row for dot in chart.dots], 34)
+    axes.set_xlabel(f"{chart.axis}\n(% of the all-cheap loss, 95 % intervals)")
+    style.legend_above(figure, list(marks.values()))
     return figure
 
 
@@ -383,7 +371,7 @@ def heat_map(entries: Mapping[tuple[str, str], tuple[float, bool]], label: str) 
     shades = [[entries.get((row, column), (math.nan, False))[0] for column in columns] for row in rows]
     image = axes.imshow(shades, cmap=scale, vmin=-most, vmax=most, aspect="auto")
     for (row, column), (value, resolved) in entries.items():
-        look = {"weight": "bold" if resolved else "normal", "color": style.INK}
+        look = {"weight": "bold" if resolved else "normal", "color": "white" if abs(value) > most / 2 else style.INK}
         text = f"{value:+.2f}{'*' * resolved}".replace("-", "−")
         axes.text(columns.index(column), rows.index(row), text, ha="center", va="center", fontsize=6, **look)
     axes.set_xticks(range(len(columns)), [style.short(name, 18) for name in columns], rotation=30, ha="right")

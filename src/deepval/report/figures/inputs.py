@@ -242,35 +242,33 @@ def _legend(modes: Sequence[str]) -> list[Any]:
 
 
 CHANGE_LOOKS = {
-    "added": ("x", "#e02b20"),
-    "recovered": ("o", "#27b34b"),
-    "removed": ("+", "#8c6d1f"),
-    "lost": ("s", style.CHEAP),
+    "added": ("False positive added", "x", style.ADDED),
+    "recovered": ("Miss recovered", "o", style.RECOVERED),
+    "removed": ("False positive removed", "+", "#8c6d1f"),
+    "lost": ("Object lost", "s", style.CHEAP),
 }
 
 
 def differences(rows: Sequence[Any]) -> Figure:
     """Objects that only one mode reports, from above: harmed frames in the upper panel, helped ones in the lower."""
-    from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
 
     half, far = max(row.half_width_m for row in rows), max(row.far_m for row in rows)
+    side, near = max(2.5 * half, *(abs(row.left_m) + 0.5 for row in rows)), min(0, *(row.ahead_m - 1 for row in rows))
     figure, panels = style.panels(2, height_in=3.1)
     for axes, effect in zip(panels, ("harmed", "helped"), strict=True):
         own = [row for row in rows if row.effect == effect]
         axes.add_patch(Rectangle((0, -half), far, 2 * half, facecolor=style.CORRIDOR, alpha=0.1))
-        for change, (mark, colour) in CHANGE_LOOKS.items():
-            at = [(row.ahead_m, row.left_m) for row in own if row.change == change]
+        for change, (label, mark, colour) in CHANGE_LOOKS.items():
             look: dict[str, Any] = {"linestyle": "none", "marker": mark, "markersize": 3.5, "fillstyle": "none"}
-            axes.plot([x for x, _ in at], [y for _, y in at], color=colour, **look)
+            members = [row for row in own if row.change == change]
+            at = [row.ahead_m for row in members], [row.left_m for row in members]
+            axes.plot(*at, color=colour, label=label, **look)
         frames = len({(row.cell, row.input) for row in own})
         axes.set_title(f"{effect.capitalize()}: {frames} frames", fontsize=7, loc="left")
-        axes.set_xlim(0, far)
-        axes.set_ylim(-2.5 * half, 2.5 * half)
+        axes.set_xlim(near, far)
+        axes.set_ylim(-side, side)
         axes.set_ylabel("To the left (m)")
     panels[-1].set_xlabel("Ahead of the vehicle (m)")
-    marks: dict[str, Any] = {"linestyle": "none", "markersize": 3.5, "fillstyle": "none"}
-    words = {"added": "FP added", "recovered": "Miss recovered", "removed": "FP removed", "lost": "Object lost"}
-    handles = [Line2D([], [], marker=m, color=c, label=words[n], **marks) for n, (m, c) in CHANGE_LOOKS.items()]
-    style.legend_above(figure, handles)
+    style.legend_above(figure, panels[0].get_legend_handles_labels()[0])
     return figure

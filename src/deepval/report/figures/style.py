@@ -12,6 +12,7 @@ COLUMN_IN, TEXT_IN = 3.4, 7.0
 INK, SOFT, LINE, EVEN = "#1c2329", "#59636d", "#d8d5cd", "#b9bec4"
 HELPED, HARMED, HARMED_WASH = "#2a6fb0", "#b54d14", "#fbece2"
 CHEAP, FULL, TRUTH, CORRIDOR = "#7b5bb0", "#14806b", "#7d868f", "#0e6672"
+ADDED, RECOVERED = "#e02b20", "#27b34b"
 SERIES = ("#3f4fa3", "#b0447b", "#86761a", "#2f8f9d", "#7a4b94", "#4d8a3a", "#94553a", "#5d7fae")
 """The colours of the HTML page, light theme."""
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
@@ -115,11 +116,16 @@ def _figure_class() -> Any:
 
 
 def panels(
-    rows: int = 1, *, width_in: float = COLUMN_IN, height_in: float, ratios: Sequence[float] | None = None
+    rows: int = 1,
+    *,
+    width_in: float = COLUMN_IN,
+    height_in: float,
+    ratios: Sequence[float] | None = None,
+    columns: int = 1,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure without a window and its axes, from top to bottom, of the same height or in these ratios."""
+    """A figure without a window and its axes, row by row from the top, of the same height or in these ratios."""
     figure = _figure_class()(figsize=(width_in, height_in), layout="constrained")
-    return figure, list(figure.subplots(rows, 1, squeeze=False, height_ratios=ratios)[:, 0])
+    return figure, list(figure.subplots(rows, columns, squeeze=False, height_ratios=ratios).ravel())
 
 
 def short(name: str, longest: int = LONGEST) -> str:
