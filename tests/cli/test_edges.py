@@ -227,7 +227,7 @@ def test_profile_calls_an_allocator_as_score_does(monkeypatch, tmp_path):
         def stages(self):
             return {"score": lambda frames: frames}
 
-    monkeypatch.setattr(fit_allocators, "allocator_named", lambda *_: Signal())
+    monkeypatch.setattr(fit_allocators, "allocator_named", lambda *_, **__: Signal())
     monkeypatch.setattr(fit_allocators, "read_cell", lambda *_: None)
     monkeypatch.setattr(fit_allocators, "_frames", lambda *_: [])
     mine = tmp_path / "my-own.json"
