@@ -65,6 +65,7 @@ def _content(run: Run, records: Records, agreement: Agreement) -> dict[str, Any]
         "deepval": __version__,
         "paper": SOURCE,
         "cells": [_about(at) | {"track": tracked_cell(at.folder, at.label).track} for at in run.cells],
+        "notes": list(run.notes),
         "lacking": {cell: list(lines) for cell, lines in run.lacking.items()},
         "not_run": dict(run.idle),
         "refused": {
@@ -168,6 +169,8 @@ def _ran(run: Run) -> Section:
         hashes = about["id"].rpartition("-")[2], about["split"][:12]
         texts.append((about["collection"], about["cell"], modes, *counts, *hashes))
     blocks = [Passage(tables=(Table("Cells", header, lines_of(texts)),))]
+    if run.notes:
+        blocks.append(Passage("What was left out of these cells", items=tuple(f"{note}." for note in run.notes)))
     reasons: dict[str, list[str]] = {}
     for cell, lines in run.lacking.items():
         for line in lines:
