@@ -23,6 +23,7 @@ from deepval.paper.verdicts import (
 from deepval.protocol.tracks import LOCAL_NOTE, tracked_cell
 from deepval.report.study import Passage, Section, Study, as_html, as_markdown, nonempty, with_subject
 from deepval.report.text_tables import MISSING, Table, interval, lines_of, number
+from deepval.results import lists_by_key
 from deepval.version import __version__
 
 LEADS = {
@@ -171,10 +172,7 @@ def _ran(run: Run) -> Section:
     blocks = [Passage(tables=(Table("Cells", header, lines_of(texts)),))]
     if run.notes:
         blocks.append(Passage("What was left out of these cells", items=tuple(f"{note}." for note in run.notes)))
-    reasons: dict[str, list[str]] = {}
-    for cell, lines in run.lacking.items():
-        for line in lines:
-            reasons.setdefault(line, []).append(cell)
+    reasons = lists_by_key((line, cell) for cell, lines in run.lacking.items() for line in lines)
     if reasons:
         items = tuple(f"{line}: needed by {', '.join(cells)}." for line, cells in reasons.items())
         blocks.append(Passage("What could not be built, and why", items=items))
