@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 
 from deepval.protocol.cell_builds import (
     BUILT_BY,  # holds one
-    KEPT,  # named by a digest of the code, which every change alters
+    UNITS,  # named by a digest of the code, which every change alters
 )
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,7 +95,7 @@ def golden(name: str, shared: Path, work: Path) -> dict[str, Any]:
         modes = [f"--mode {shlex.quote(f'{m}={kitti}/detections/{m}.parquet')}" for m in PAIRS[name][0]]
         root = f"--dataset kitti --root {shlex.quote(str(kitti))} --class Car"
         _run(work, {" ".join([BUILD, root, *modes, PAIRS[name][1]]): None})
-    folders = {path.name: _folder(path) for path in sorted(work.iterdir()) if path.name != KEPT}
+    folders = {path.name: _folder(path) for path in sorted(work.iterdir()) if path.name != UNITS}
     built = json.loads((work / JUDGED / "manifest.json").read_text(encoding="utf-8"))
     libraries = {library: version(library) for library in LIBRARIES} | {"libc": " ".join(platform.libc_ver())}
     return {

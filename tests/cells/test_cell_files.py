@@ -114,7 +114,7 @@ def test_a_folder_that_is_being_built_is_refused_and_left_alone(pair, tmp_path):
     assert f"{place}: another process is building a cell there; wait for it, or give another folder." in told
     assert contents(place) == before
     # What was made of units is kept, for whoever builds there may be at the same ones; the next build uses it.
-    assert {path.name for path in tmp_path.iterdir()} == {"braking-monocular", "kept"}
+    assert {path.name for path in tmp_path.iterdir()} == {"braking-monocular", ".units"}
 
 
 def test_what_is_read_later_is_what_was_checked_or_nothing(pair, tmp_path):

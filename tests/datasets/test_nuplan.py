@@ -282,7 +282,7 @@ def test_a_sample_follows_the_rule(root):
     assert data.select(["sample:5"]) == data.unit_ids()
     read = {unit: {name.split("-")[0] for name in data.read_unit(unit)[0].frame_ids} for unit in data.unit_ids()}
     assert read == expected
-    assert data.words == ("--units sample:5",)
+    assert {unit: set(data.choice(unit)["scenes"]) for unit in data.unit_ids()} == expected
 
 
 def test_scenarios_are_chosen_by_token_and_type(root):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import warnings
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -480,11 +481,15 @@ def test_pictures_of_a_data_set_are_perceived_and_judged_by_the_command(tmp_path
     assert built_by.code == 0, built_by.err
     assert len(read_cell(tmp_path / "cells" / "braking-monocular").table) == 10
     (tmp_path / "nuscenes" / "samples" / "cam" / "3.jpg").unlink()
-    missing = run("perceive", *asked, "--samples", 0, "--out", "again")
-    assert missing.code == 2
-    assert "unit scene-1: every frame must have its picture" in missing.err
-    assert "1 of 10 have none, the first s3" in missing.err
-    assert not (tmp_path / "again").exists()
+    missing = run("perceive", *asked, "--samples", 0, "--out", "again", notes=True)
+    left_out = "left out for lack of one: 1 frame, among them 0 whole units"
+    assert f"nuscenes: pictures of 9 frames in 1 unit; {left_out}" in " ".join(missing.err.split())
+    assert "on 9 frames of 1 unit (" in missing.out
+    shutil.rmtree(tmp_path / "nuscenes" / "samples")
+    empty = run("perceive", *asked, "--samples", 0, "--out", "none")
+    assert empty.code == 2
+    assert "Pictures of nuscenes must lie below nuscenes; none of 1 unit has one" in empty.err
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # one unit

@@ -254,7 +254,7 @@ def test_the_command_runs_what_is_named(whole, specification, tmp_path, capsys):
     _, folder = whole
     words = ["reproduce", specification, "--work", folder / "work", "--out", tmp_path, "--workers", "1"]
     call(*words, "--analysis", "signs", "-a", "gate-ridge")
-    assert "2 cells, 1 analyses" in capsys.readouterr().out
+    assert "2 cells, 1 analysis, " in capsys.readouterr().out
     with pytest.raises(InputError, match=r"--analysis must be one of signs, .*; found 'sings'"):
         call(*words, "--analysis", "sings")
     with pytest.raises(InputError, match=r"--allocator must be one of gate-ridge, .*; found 'gate'"):
@@ -381,7 +381,7 @@ def test_code_is_all_that_a_module_imports():
 
 
 def test_what_is_no_cell_and_no_track_is_refused():
-    with pytest.raises(InputError, match="no such track"):
+    with pytest.raises(InputError, match="no such file, track or cell"):
         cell_sources(["nowhere"])
     with pytest.raises(InputError, match="did you mean 'kitti-public'"):
         cell_sources(["kitti-pubic"])

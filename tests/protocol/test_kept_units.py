@@ -20,7 +20,7 @@ from deepval.errors import UnfinishedError
 from deepval.files.canonical import digest_of
 from deepval.files.writing import lock, npz_arrays, npz_bytes
 from deepval.perception.reported.detection_files import open_detections
-from deepval.protocol.cell_builds import KEPT, UNITS
+from deepval.protocol.cell_builds import UNITS
 from kitti_files import UNITS as SEQUENCES
 from kitti_files import write_kitti
 from street import Street, street
@@ -149,7 +149,7 @@ def test_what_is_damaged_is_made_anew(world, worked):
     whole = build(world, "out")
     worked.clear()
     slot = slots(json.loads((world / "out" / "braking-monocular" / "manifest.json").read_text())["definition"])[1]
-    lists = list((world / "out" / KEPT / UNITS / slot).glob("*/kept.json"))
+    lists = list((world / "out" / UNITS / slot).glob("*/kept.json"))
     own = {json.loads(path.read_text())["rests_on"]["unit"]: path for path in lists}
     _flip(own["0000"].with_name("part.npz"))
     os.truncate(own["0001"].with_name("part.npz"), 1_000)
@@ -174,8 +174,8 @@ def test_nothing_piles_up(world):
     assert build(world, "out", "--threshold", "small=0.4").keys() != first.keys()
     assert build(world, "out") == first
     # While somebody else builds in the folder, nothing is removed; the next build does it.
-    left = next((world / "out" / KEPT / UNITS).glob("*/*")) / ".part.npz.0123abcd.tmp"
-    with lock(world / "out" / KEPT / UNITS):
+    left = next((world / "out" / UNITS).glob("*/*")) / ".part.npz.0123abcd.tmp"
+    with lock(world / "out" / UNITS):
         more = build(world, "out", "--threshold", "small=0.4", "--geometry", "oracle")
     assert first.keys() < more.keys()
     for cell in (world / "out").glob("*-oracle"):

@@ -1,108 +1,185 @@
-"""Tracks on a user's own data: a small KITTI tree in the real layout, from nothing to the report."""
+"""Tracks on a user's own data: small trees in the owners' layouts, run by the commands of docs/official.md."""
 
 import json
-import shlex
+import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-import kitti_files
+import doc_blocks
+import track_trees
+from commands import MODULE, SCRIPT, run_process
+from deepval.protocol.tracks import read_cells
+from project import ROOT
+from protocol_worlds import PAID, noisy, write_submission
 
-OXTS = " ".join(["0"] * 8 + ["11.0"] + ["0"] * 21) + "\n"
-SMALL = ("--analysis", "signs", "--workers", "1")
-
-
-def deepval(*words, cwd, code=0):
-    done = subprocess.run(
-        [sys.executable, "-m", "deepval.cli", *words], cwd=cwd, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == code, done.stderr
-    return done
-
-
-@pytest.fixture
-def tree(tmp_path):
-    """data/kitti_tracking with PNG and OXTS, data/weights/yolov8s.onnx."""
-    kitti_files.write_kitti(tmp_path / "data")
-    data = tmp_path / "data"
-    shutil.move(data / "images", data / "kitti_tracking" / "training" / "image_02")
-    shutil.rmtree(data / "kitti_tracking" / "training" / "poses")
-    oxts = data / "kitti_tracking" / "training" / "oxts"
-    oxts.mkdir()
-    for unit in kitti_files.UNITS:
-        (oxts / f"{unit}.txt").write_text(OXTS * kitti_files.FRAMES)
-    (data / "weights").mkdir()
-    shutil.move(data / "detector.onnx", data / "weights" / "yolov8s.onnx")
-    return tmp_path
+SMALL = " --analysis signs --workers 1"
+KITTI = "kitti-yolov8s-320-yolov8s-640-monocular-braking"
+NUSCENES = "nuscenes-yolov8s-320-yolov8s-640-oracle-learned-planner-final-displacement"
+NUPLAN = "nuplan-yolov8s-320-yolov8s-640-tracks-idm-scalar"
+FILES = ("report.html", "report.json", "report.md")
 
 
-def report_bytes(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+def shell(command: str, cwd: Path) -> str:
+    """What a command prints, run by a shell that finds deepval."""
+    done = run_process(f'PATH="{Path(SCRIPT[0]).parent}:$PATH"; {command}', program=("bash", "-c"), cwd=cwd)
+    assert done.code == 0, f"{command}\n{done.err}"
+    return done.err + done.out
 
 
-@pytest.mark.long
-def test_core_runs_on_a_tree_of_kitti_alone_and_again_from_its_cache(tree):
-    first = deepval("reproduce", "core", "--data", "data", *SMALL, "--out", "one", cwd=tree)
-    assert "Expected, roughly: 12 cells, 128 frames" in first.stderr  # 3 pairs x 4 cells; 4 x 8 frames x 4 sizes
-    assert "12 cells" in first.stdout
-    assert "local, never official" in first.stdout
-    assert "rtdetr-l.onnx" in first.stdout
-    content = json.loads((tree / "one" / "report.json").read_text())
-    assert {cell["track"] for cell in content["cells"]} == {"local"}
-    assert "local" in (tree / "one" / "report.md").read_text()
-    assert "local" in (tree / "one" / "report.html").read_text()
-    second = deepval("reproduce", "core", "--data", "data", *SMALL, "--out", "two", cwd=tree)
-    assert "0 frames to run" in second.stderr
-    assert report_bytes(tree / "one") == report_bytes(tree / "two")
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A folder with data, in which every command of the page was run, with one analysis instead of all."""
+    home = tmp_path_factory.mktemp("user")
+    track_trees.write_data(home / "data")
+    text = "".join(content for _, content in doc_blocks.blocks_of(ROOT / "docs" / "official.md"))
+    commands = re.findall(r"^\$ (.*)$", text, flags=re.MULTILINE)
+    assert [command.split()[1] for command in commands] == ["cells", *["reproduce"] * 3, "analyse"]
+    printed = [shell(command + SMALL * (" reproduce " in command), home) for command in commands]
+    return home, dict(zip(commands, printed, strict=True))
+
+
+def reports(home: Path, out: str) -> dict[str, bytes]:
+    return {name: (home / out / name).read_bytes() for name in FILES}
 
 
 @pytest.mark.long
-def test_a_killed_run_continues_and_ends_with_the_same_bytes(tree):
-    name = "kitti-yolov8s-320-yolov8s-640-monocular-braking"
-    words = ("reproduce", name, "--data", "data", *SMALL)
-    begun = subprocess.Popen(
-        [sys.executable, "-m", "deepval.cli", *words, "--out", "cut"],
-        cwd=tree,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    manifest = tree / "deepval-work" / "detections" / "kitti-yolov8s" / "manifest.json"
-    while not manifest.exists() and begun.poll() is None:
+def test_the_page_runs_from_nothing_to_the_reports(ran):
+    home, printed = ran
+    listed, core, external, one, signs = printed.values()
+    assert "can be built  " + NUSCENES in listed
+    assert "incomplete" not in listed
+    # KITTI: 4 x 8 frames at 4 sizes of YOLOv8s and 3 of RT-DETR; nuScenes: 13 scenes of 12 keyframes at 2 sizes.
+    assert f"Expected, roughly: 26 cells, {4 * 8 * 7 + 13 * 12 * 2} frames" in core
+    assert "26 cells, 1 analysis, " in core
+    assert "nuscenes: pictures of 156 frames in 13 units; left out for lack of one: none" in core
+    # Three logs of two scenarios of 24 states, half of them with a picture.
+    left = "nuplan: pictures of 72 frames in 3 units; left out for lack of one: 72 frames, among them 0 whole units"
+    assert left in listed
+    assert left in external
+    assert "1 cell," in one
+    assert "rtdetr-l-480" in signs
+    for out, cells in (("core", 26), ("external", 4)):
+        content = json.loads((home / out / "report.json").read_text())
+        assert [cell["track"] for cell in content["cells"]] == ["local"] * cells
+        for page in ("report.md", "report.html"):
+            assert "local, never official" in (home / out / page).read_text()
+    assert left in (home / "external" / "report.md").read_text()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("track", ["core", "external"])
+def test_a_second_run_comes_from_the_cache_with_the_same_bytes(ran, track):
+    home, _ = ran
+    again = shell(f"deepval reproduce {track} --data data --out again-{track}{SMALL}", home)
+    assert " 0 frames to run" in again
+    assert reports(home, f"again-{track}") == reports(home, track)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("track", "begun"),
+    [("core", "detections/nuscenes-yolov8s/manifest.json"), ("external", "cells/*/manifest.json")],
+)
+def test_a_killed_run_continues_and_ends_with_the_same_bytes(ran, tmp_path, track, begun):
+    home, _ = ran
+    (tmp_path / "data").symlink_to(home / "data")
+    words = ("reproduce", track, "--data", "data", *SMALL.split(), "--out", "cut")
+    process = subprocess.Popen([*MODULE, *words], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not list((tmp_path / "deepval-work").glob(begun)) and process.poll() is None:
         time.sleep(0.01)
-    begun.send_signal(signal.SIGKILL)
-    begun.wait()
-    assert not (tree / "cut" / "report.json").exists()
-    deepval(*words, "--out", "cut", cwd=tree)
-    deepval(*words, "--work", "other", "--out", "whole", cwd=tree)
-    assert report_bytes(tree / "cut") == report_bytes(tree / "whole")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "cut" / "report.json").exists()
+    done = run_process(*words, cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert reports(tmp_path, "cut") == reports(home, track)
 
 
 @pytest.mark.long
-def test_the_listed_commands_build_the_cells_and_analyses_take_the_track(tree):
-    (core,) = json.loads(deepval("cells", "core", "--data", "data", "--json", cwd=tree).stdout)
-    ready = [cell for cell in core["cells"] if not cell["missing"]]
-    assert len(ready) == 12
-    assert len(core["cells"]) == 26
-    cell = ready[0]
+def test_the_listed_commands_run_in_a_shell_and_build_the_same_cells(ran, tmp_path):
+    home, _ = ran
+    data = tmp_path / "my data"
+    data.symlink_to(home / "data")
+    listed = json.loads(shell("deepval cells core external --data 'my data' --json 2>/dev/null", tmp_path))
+    cells = {cell["name"]: cell for track in listed for cell in track["cells"]}
+    assert {cell["id"] for cell in cells.values()} == set(cells), "no hash that the built cell does not have"
+    for name in (KITTI, NUSCENES, NUPLAN):
+        for command in (*cells[name]["perceive"], cells[name]["build"]):
+            shell(command, tmp_path)
+    built = {json.loads(path.read_text())["id"] for path in (tmp_path / "cells").glob("*/*/manifest.json")}
+    assert len(built) == 3
+    assert built <= {path.name for path in (home / "deepval-work" / "cells").iterdir()}
+    # Patterns of a shell match cells only; the cell of chosen scenarios can be read again from its folder of data.
+    assert "idm-scalar" in shell("deepval analyse signs cells/*/*", tmp_path)
+    cache = "deepval-work/detections/nuplan-yolov8s"
+    modes = " ".join(f"--mode {mode}={cache}/{mode}" for mode in ("yolov8s-320", "yolov8s-640"))
+    seen = shell(f"deepval analyse observations cells/nuplan-*/* --root 'my data/nuplan' {modes}", tmp_path)
+    assert "idm-scalar" in seen
+
+
+@pytest.mark.long
+def test_a_leaderboard_lists_such_cells_as_local(ran):
+    home, _ = ran
+    cells = read_cells(home / "deepval-work" / "cells")
+    (paid,) = PAID.values()
+    costs = {cell.profile: paid for cell in cells.values()}
+    write_submission(home / "submissions" / "mine", cells, noisy(0), costs=costs)
+    shell("deepval leaderboard submissions --cells deepval-work/cells --draws 10 --out board", home)
+    board = json.loads((home / "board" / "leaderboard.json").read_text())
+    assert {cell["track"] for cell in board["cells"].values()} == {"local"}
+    because = {reason for cell in board["cells"].values() for reason in cell["unlike"]["because"]}
+    assert len(because) == 2
+    assert all("publishes no hashes" in reason for reason in because)
+    assert "Local cells, never official" in (home / "board" / "leaderboard.html").read_text()
+
+
+@pytest.mark.long
+def test_frames_and_units_without_pictures_are_left_out_and_counted(ran, tmp_path):
+    home, _ = ran
+    shutil.copytree(home / "data" / "kitti_tracking", tmp_path / "data" / "kitti_tracking")
+    shutil.copytree(home / "data" / "weights", tmp_path / "data" / "weights")
+    pictures = tmp_path / "data" / "kitti_tracking" / "training" / "image_02"
+    shutil.rmtree(pictures / "0001")
+    (pictures / "0000" / "000003.png").unlink()
+    (cells,) = json.loads(shell("deepval cells core --data data --json", tmp_path))
+    note = "kitti: pictures of 23 frames in 3 units; left out for lack of one: 9 frames, among them 1 whole unit"
+    assert cells["pictures"] == {"kitti": note}
+    cell = next(cell for cell in cells["cells"] if cell["name"] == KITTI)
     for command in (*cell["perceive"], cell["build"]):
-        deepval(*shlex.split(command)[1:], cwd=tree)
-    (built,) = (tree / "cells").glob("*/braking-monocular/manifest.json")
-    deepval("reproduce", cell["name"], "--data", "data", *SMALL, cwd=tree)
-    (same,) = (tree / "deepval-work" / "cells").iterdir()
+        assert "--units 0000,0002,0003" in command
+        shell(command, tmp_path)
+    done = shell(f"deepval reproduce {KITTI} --data data --out out{SMALL}", tmp_path)
+    assert note in done
+    (same,) = (tmp_path / "deepval-work" / "cells").iterdir()
+    (built,) = (tmp_path / "cells").glob("*/*/manifest.json")
     assert json.loads(built.read_text())["id"] == same.name
-    assert "yolov8s-512" in deepval("analyse", "signs", "core", "--data", "data", cwd=tree).stdout
 
 
 def test_nothing_to_run_is_an_error_that_lists_what_is_missing(tmp_path):
     (tmp_path / "data").mkdir()
-    done = deepval("reproduce", "core", "--data", "data", cwd=tmp_path, code=2)
-    assert "every cell lacks something" in done.stderr
-    assert "weights/yolov8s.onnx" in done.stderr.replace("\n", "")
+    done = run_process("reproduce", "core", "--data", "data", cwd=tmp_path)
+    assert done.code == 2
+    assert "every cell lacks something" in done.err
+    assert "weights/yolov8s.onnx" in done.err.replace("\n", "")
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
-    done = deepval("reproduce", "cor", "--data", "data", cwd=tmp_path, code=2)
-    assert "core" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("reproduce", "cor"), "core"),
+        (("cells", "extrenal"), "external"),
+        (("reproduce", KITTI.replace("braking", "breaking")), KITTI),
+        (("analyse", "signs", NUPLAN.replace("scalar", "skalar")), NUPLAN),
+    ],
+)
+def test_a_wrong_name_gets_a_suggestion(tmp_path, words, meant):
+    (tmp_path / "data").mkdir()
+    done = run_process(*words, "--data", "data", cwd=tmp_path)
+    assert done.code == 2
+    assert f"did you mean '{meant}'?" in " ".join(done.err.split())

@@ -19,14 +19,16 @@ def save(
     half: bool = False,
     external: bool = False,
     batched: bool = False,
+    statistic: str = "ReduceMean",
 ) -> Path:
     """Save a model whose outputs are `constant + slope * mean(input)`, with those shapes stated in the file.
 
-    The mean is over all that goes in; where `batched`, over each image of it, with a row of outputs for each.
+    The mean (or another statistic) is over all that goes in; where `batched`, over each image of it, with a row of
+    outputs for each.
     """
     kind = TensorProto.FLOAT16 if half else TensorProto.FLOAT
     dtype = np.float16 if half else np.float32
-    nodes = [helper.make_node("ReduceMean", ["images"], ["mean"], keepdims=0)]
+    nodes = [helper.make_node(statistic, ["images"], ["mean"], keepdims=0)]
     if batched:
         nodes = [
             helper.make_node("ReduceMean", ["images"], ["columns"], axes=[2], keepdims=0),

@@ -413,13 +413,11 @@ def scored_by_all(
     signals: Iterable[str] = tuple(SIGNALS),
     units: str | Sequence[str] = "fit",
     seed: int = 0,
-    lenient: bool = False,
     watch: Watch = unwatched,
 ) -> dict[str, Scored]:
     """Scores of all inputs by signals and by recipes (all suitable ones where None), which are fitted on `units`.
 
-    Judge these scores on test units. Where `lenient`, recipes that have nothing to learn from the units are left out
-    with a warning.
+    Judge these scores on test units. Recipes that have nothing to learn from the units are left out with a warning.
     """
     scores = {name: score_on(cell, SIGNALS[name], units="all") for name in signals}
     names = list(recipes_for(cell) if recipes is None else recipes)
@@ -427,8 +425,6 @@ def scored_by_all(
         try:
             scores[name] = score_on(cell, fit_on(cell, name, units=units, seed=seed), units="all")
         except NothingToLearnError as error:
-            if not lenient:
-                raise
             warnings.warn(f"{cell.folder.name}, left out: {error}", InputWarning, stacklevel=2)
     return scores
 

@@ -210,8 +210,8 @@ def _from_files(cell: BuiltCell, root: Path | None, files: Mapping[str, Path], m
         raise InputError(f"{cell.folder}: its data set must be read again: give its folder with --root.")
     named = [_mode_file(cell, mode, files) for mode in spec.modes]
     source = open_dataset(spec.dataset, root, **({} if maps is None else {"maps": maps}))
-    scenes = sorted(scene for choice in spec.choices.values() for scene in choice.get("scenes", ()))
-    return replace(from_files(source, named, units=scenes or spec.units), left_out=spec.left_out)
+    source = source.for_units([name for item in spec.choices.values() for name in item.get("scenes", ())] or None)
+    return replace(from_files(source, named, units=spec.units), left_out=spec.left_out)
 
 
 def _mode_file(cell: BuiltCell, mode: ModeSpec, files: Mapping[str, Path]) -> ModeFile:

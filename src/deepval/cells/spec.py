@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from shlex import quote as quoted
 from typing import Any
 
 import numpy as np
@@ -237,12 +238,7 @@ class CellSpec:
                 "name": self.dataset,
                 "files": dict(self.files),
                 "units": list(self.units),
-                **(
-                    {"left_out": {unit: list(frames) for unit, frames in self.left_out.items()}}
-                    if self.left_out
-                    else {}
-                ),
-                **({"choices": plain(self.choices)} if self.choices else {}),
+                **{name: plain(items) for name in ("left_out", "choices") if (items := getattr(self, name))},
             },
             "modes": {mode.name: mode.definition for mode in self.modes},
             "geometry": self.geometry,
@@ -265,14 +261,17 @@ class CellSpec:
         """Data set, modes, geometry and system."""
         return "-".join([self.dataset, *self.order, self.geometry, self.system])
 
-    def command(self, *, root: str, files: Mapping[str, str], out: str, costs: str | None = None) -> str:
-        """The command line that builds the cell.
+    def command(
+        self, *, root: str, files: Mapping[str, str], out: str, costs: str | None = None, units: str | None = None
+    ) -> str:
+        """The command line that builds the cell, for a shell.
 
         Args:
             root: Folder of the data set; not needed by the synthetic world.
             files: File of each mode's report; not needed for modes without a file.
             out: Folder to build in.
             costs: Cost profile to put into it.
+            units: Its units as `--units` names them; None lists them, or their scenarios, if they are not all.
         """
         words = ["deepval build", f"--geometry {self.geometry}", *self._system_words()]
         words += [f"--costs {costs}"] if costs else []
@@ -281,16 +280,17 @@ class CellSpec:
         if self.dataset == "synthetic":
             words += _synthetic_words(self.modes)
         else:
-            words.append(f"--dataset {self.dataset} --root {root}")
-            words += [] if self.source is None else self.source.words
+            words.append(f"--dataset {self.dataset} --root {quoted(root)}")
             words += [f"--seed {seed}" for seed in sorted({m.made["seed"] for m in self.modes if m.made.get("seed")})]
         for mode in self.modes if self.dataset != "synthetic" else ():
             words.append(_mode_words(mode, files))
             words += [] if mode.threshold is None else [f"--threshold {mode.name}={_digits(mode.threshold)}"]
         words += [f"--class {name}" for name in sorted(self.modes[0].classes or ())]
-        if all(self.units) and (self.source is None or self.units != self.source.unit_ids()):
-            words.append(f"--units {','.join(self.units)}")
-        return " ".join([*words, f"--out {out}"])
+        names = [name for unit in self.units for name in self.choices.get(unit, {}).get("scenes", (unit,))]
+        if units is None and all(names) and (self.source is None or tuple(names) != self.source.unit_ids()):
+            units = ",".join(names)
+        words += [] if units is None else [f"--units {quoted(units)}"]
+        return " ".join([*words, f"--out {quoted(out)}"])
 
     def _system_words(self) -> tuple[str, ...]:
         """Options that select the downstream system; capitals stand for files whose paths are not recorded."""
@@ -431,7 +431,7 @@ def _mode_words(mode: ModeSpec, files: Mapping[str, str]) -> str:
     if mode.made.get("source") == BUILT_IN:
         built_in = built_in_name(mode.made)
         return f"--mode {mode.name}" if mode.name == built_in else f"--mode {mode.name}={built_in}"
-    return f"--mode {mode.name}={files[mode.name]} --scores-are {mode.name}={mode.made['scores']}"
+    return f"--mode {quoted(f'{mode.name}={files[mode.name]}')} --scores-are {mode.name}={mode.made['scores']}"
 
 
 def _digits(value: float) -> str:

@@ -91,7 +91,7 @@ def demo(
 def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     """Verdicts on the cell with free allocators, and with charged ones."""
     recipes = [*fitting.recipes_for(cell), *["router-pixel"] * pixel]
-    scored = fitting.scored_by_all(cell, recipes, lenient=True, watch=terminal.watch)
+    scored = fitting.scored_by_all(cell, recipes, watch=terminal.watch)
     for name, item in scored.items():
         text = csv_text(item.columns())
         write_atomically(cell.folder / "scores" / f"{name}.csv", text, make_folder=True)
@@ -112,7 +112,7 @@ def _judge_charged(cell: folders.BuiltCell, scored: Mapping[str, Scored], **sett
 
 def _judge_causal(cell: folders.BuiltCell) -> Path:
     """Verdicts on causal policies: allocators fitted on the training units, thresholds from the validation units."""
-    scored = fitting.scored_by_all(cell, units="train", lenient=True, watch=terminal.watch)
+    scored = fitting.scored_by_all(cell, units="train", watch=terminal.watch)
     result = _judge_charged(cell, scored, calibration=list(cell.split.validation))
     result.save(cell.folder / "result-causal.json")
     return cell.folder / "result-causal.json"

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -125,20 +126,21 @@ def reproduce(
             engine=engine,
             watch=terminal.watch,
             step=step,
-            announce=lambda expected: typer.echo(_expected(expected, workers.workers), err=True),
+            announce=lambda expected: say(_expected(expected, workers.workers), err=True),
         )
     content = write_report(done, out, None if plan is None else plan_outcome(plan, done.cells))
     if json:
         typer.echo(reading.text(out / FILES[2]), nl=False)
         return
     beside = content["beside_the_paper"]
-    typer.echo(
-        f"{len(done.cells)} cells, {len(done.outcomes)} analyses, {len(beside['figures'])} figures beside the paper's."
-    )
+    counts = quantity(len(done.cells), "cell"), quantity(len(done.outcomes), "analysis", "analyses")
+    say(f"{', '.join(counts)}, {quantity(len(beside['figures']), 'figure')} beside the paper's.")
     if any(not cell.published for name in map(str, names or NAMES) for cell in tracks.cells_named(name)):
-        typer.echo(f"  {LOCAL_NOTE}")
+        say(f"  {LOCAL_NOTE}")
+    for note in done.notes:
+        say(f"  {note}")
     for item in dict.fromkeys(line for lines in done.lacking.values() for line in lines):
-        typer.echo(f"  not built, for want of: {item}")
+        say(f"  not built, for want of: {item}")
     for at in done.cells:
         typer.echo(f"  {at.cell.id}: {openings(at.folder, at.cell.id)} looks at its test units on record")
     typer.echo(f"Written to {', '.join(str(out / name) for name in FILES)}")
@@ -149,8 +151,8 @@ def _expected(expected: RunEstimate, workers: int) -> str:
     minutes = (expected.detector_s + expected.analyses_s / max(workers, 1)) / 60
     return (
         f"Expected, roughly: {quantity(expected.cells, 'cell')}, {expected.frames:,} frames to run through detectors "
-        f"({expected.detector_s / 60:,.1f} min); {minutes:,.1f} min in all with {quantity(workers, 'worker')}, "
-        f"{expected.disk_bytes / 1e6:,.1f} MB of disk. A stopped run continues."
+        f"({expected.detector_s / 60:,.1f} min); with all analyses {minutes:,.1f} min on {quantity(workers, 'worker')} "
+        f"and {expected.disk_bytes / 1e6:,.1f} MB of disk. A stopped run continues."
     )
 
 
@@ -195,15 +197,17 @@ def _print_track(
     for need in dict.fromkeys(need for cell in item.cells for need in cell.needs):
         if data is not None and (count := need.available(data)):
             say(f"    present: {need.name}, {count:,} of {need.count:,} at {_looked(need, data)}")
+    for pictures in () if local is None else local.pictures.values():
+        say(f"    {pictures.note}")
     for line, ids in shared.items():
         say(f"    missing for {len(ids)}: {line}")
     for line in item.not_given:
         say(f"    not given by the source: {line}")
     ready = [cell for cell in item.cells if not missing[cell.id]]
     for line in dict.fromkeys(line for cell in ready for line in _commands(cell, data, local)):
-        say(f"    run: {line}")
+        typer.echo(f"    run: {line}")  # in one line, so that it can be copied
     if ready and data is not None:
-        say(f"    or all at once: deepval reproduce {item.name} --data {data}")
+        typer.echo(f"    or all at once: deepval reproduce {item.name} --data {quote(str(data))}")
 
 
 def _available(
@@ -241,7 +245,8 @@ def _track(
         about = {"id": cell.id, "name": cell.name, "official": cell.published, "missing": list(missing[cell.id])}
         listed.append(about | {"needs": needs, "perceive": perceived, "build": command, **cell.definition})
     about = {"track": item.name, "title": item.title, "source": item.source, "not_given": list(item.not_given)}
-    about |= {} if item.cells[0].published else {"note": LOCAL_NOTE}
+    if local is not None:
+        about |= {"note": LOCAL_NOTE, "pictures": {name: item.note for name, item in local.pictures.items()}}
     return about | {"alphas": list(item.alphas), "headline_alpha": item.headline_alpha, "cells": listed}
 
 

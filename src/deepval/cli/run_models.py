@@ -5,6 +5,7 @@ weights and masks of the learned planner.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from deepval.cli.terminal import say
 from deepval.datasets import DATASETS, Dataset
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.replay import perception_at, replay_from
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.files.canonical import digest_of, file_digest
 from deepval.files.writing import check_writable
 from deepval.metering.energy import rails
@@ -35,6 +36,7 @@ from deepval.planners.closed_loop import drive as driven
 from deepval.planners.observation import Planner
 from deepval.report.text_tables import MISSING, Table, TableCell, number, percent, quantity
 from deepval.world.objects import Objects
+from deepval.world.scene import pictures_of
 
 
 def perceive(
@@ -123,15 +125,20 @@ def perceive(
 
 def _pictures(images: Path | None, files: DataFiles) -> "Path | dict[str, list[tuple[int, Path]]]":
     """A folder of images, or the pictures of a data set by unit."""
-    from deepval.perception.running.perceive import units_of_scenes
-
     if files.dataset is None and images is not None and files.root is None and files.units is None:
         return images
     if images is not None or files.dataset is None:
         raise InputError("Give a folder of images, or --dataset with --root and --units, not both.")
     opened = files.open()
     units = opened.select(files.unit_names)
-    return units_of_scenes(opened.read_unit(unit)[0] for unit in terminal.watch(units, f"units of {opened.name}"))
+    pictures = pictures_of(opened.read_unit(unit)[0] for unit in terminal.watch(units, f"units of {opened.name}"))
+    if not pictures.units:
+        raise InputError(
+            f"Pictures of {opened.name} must lie below {files.root}; none of {quantity(len(units), 'unit')} has one."
+        )
+    if pictures.frames_left_out:
+        warnings.warn(InputWarning(f"{opened.name}: {pictures.note}."), stacklevel=2)
+    return pictures.units
 
 
 Perceive = Callable[[str], Objects]

@@ -23,8 +23,8 @@ NARROWEST = 40
 """Columns of the narrowest terminal that output is folded to."""
 ENDLESS = 10_000
 """Columns of a pipe or a file: every line stays whole."""
-BAR_DELAY_S = 2.0
-"""Shorter work shows no progress bar."""
+BAR_DELAY_S, LINE_S = 2.0, 60.0
+"""Shorter work shows no progress bar; a file or a pipe gets a line in every such time instead of a bar."""
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -83,9 +83,15 @@ def step_bar(began: float | None = None) -> Iterator[Callable[[str, int, int], N
     The delay counts from `began`, a time of the monotonic clock; from now where None.
     """
     start, bar, task = time.monotonic() if began is None else began, None, None
+    line_s = start
 
     def show(label: str, done: int, total: int) -> None:
-        nonlocal bar, task
+        nonlocal bar, task, line_s
+        if not sys.stderr.isatty():
+            if time.monotonic() - line_s > LINE_S:
+                line_s = time.monotonic()
+                say(f"{one_line(label)}: {done:,} of {total:,}", err=True)
+            return
         if bar is None and time.monotonic() - start <= BAR_DELAY_S:
             return
         from rich.console import Console
@@ -98,6 +104,9 @@ def step_bar(began: float | None = None) -> Iterator[Callable[[str, int, int], N
             task = bar.add_task("", total=total)
         assert task is not None
         bar.update(task, description=escape(one_line(label)), completed=done, total=total)
+        if done == total:
+            bar.stop()
+            bar = None
 
     try:
         yield show

@@ -34,11 +34,6 @@ class Dataset(ABC):
         """Classes that a detector may report -> the data set's names; None: KITTI's names, by the kind of report."""
         return None
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """Its command line options besides the folder."""
-        return ()
-
     @abstractmethod
     def files(self, unit: str) -> dict[str, Path]:
         """The files of a unit, by names that do not depend on the folder."""

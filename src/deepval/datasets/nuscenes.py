@@ -170,11 +170,6 @@ class NuScenes(Dataset):
         return IN_NUSCENES
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """The folder of lane maps, as a command line option."""
-        return () if self.maps is None else (f"--maps {self.maps}",)
-
-    @property
     def unit_lists(self) -> Mapping[str, Sequence[str]]:
         """Scenes of published parts, such as trainval01: those with pictures in the archive v1.0-trainval01_blobs."""
         return _scene_lists()

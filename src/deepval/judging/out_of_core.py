@@ -32,7 +32,7 @@ from deepval.results import DrawsUsed, OracleAt, Provenance, Result, ScoresUsed,
 from deepval.tables.chunks import CHUNK, OnDisk
 from deepval.tables.scans import ScannedScores, ScannedTable, scan_scores, scan_values
 from deepval.tables.scores import Missing, check_missing, check_names
-from deepval.tables.values import quota
+from deepval.tables.values import part_of, quota
 from deepval.version import __version__
 
 Slots = Int[np.ndarray, "resample budget"]
@@ -307,7 +307,7 @@ def evaluate_on_disk(
             affected=facts.affected,
             cheap_loss=float(resamples.cheap_loss[0]),
             gain=facts.gain,
-            harm_ratio=_share(facts.every_harm, facts.every_benefit),
+            harm_ratio=part_of(facts.every_harm, facts.every_benefit),
         ),
         *notes_on_disk(table, score_files, allowances),
     ]
@@ -358,10 +358,6 @@ def _half_way(
     return half
 
 
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else math.nan
-
-
 def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
     """The effect of escalation on the judged inputs, and the spread of the possible gain."""
     table, facts, inputs = scan.table, scan.facts, len(scan.table)
@@ -375,12 +371,12 @@ def _setting(scan: Scan, resamples: ScannedResamples) -> Setting:
         modes=table.modes,
         cheap_loss=loss,
         affected=facts.affected,
-        harm_rate=known(_share(facts.harmful, facts.affected)),
-        harm_ratio=known(_share(facts.harm, facts.benefit)),
-        all_full_share=known(_share(float(resamples.full_gain[0]), loss)),
+        harm_rate=known(part_of(facts.harmful, facts.affected)),
+        harm_ratio=known(part_of(facts.harm, facts.benefit)),
+        all_full_share=known(part_of(float(resamples.full_gain[0]), loss)),
         budgets=tuple(
             OracleAt(
-                alpha, int(k), known(_share(float(gain), loss)), helpful > int(k), inputs - facts.harmful >= int(k)
+                alpha, int(k), known(part_of(float(gain), loss)), helpful > int(k), inputs - facts.harmful >= int(k)
             )
             for alpha, k, gain in zip(LEVELS, slots, gains, strict=True)
         ),

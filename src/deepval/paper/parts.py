@@ -193,7 +193,7 @@ def _needed_costs(at: RunCell) -> Costs:
     return costs
 
 
-def _recipes(at: RunCell) -> tuple[str, ...]:
+def recipes_of(at: RunCell) -> tuple[str, ...]:
     """The recipes that a reproduction fits on a cell."""
     if at.cell.split.too_few is not None:
         return ()
@@ -203,14 +203,14 @@ def _recipes(at: RunCell) -> tuple[str, ...]:
 
 def _recipes_with_latency(at: RunCell) -> tuple[str, ...]:
     costs = _needed_costs(at).allocators
-    return tuple(recipe for recipe in _recipes(at) if "ms" in costs.get(recipe, {}))
+    return tuple(recipe for recipe in recipes_of(at) if "ms" in costs.get(recipe, {}))
 
 
 def _scores(at: RunCell, role: Role) -> dict[str, Scored]:
     if not at.reproduces:
         signals = [name for name in FREE if name in SIGNALS]
-        return fitting.scored_by_all(at.cell, at.choices.ranked, signals=signals, units=role, lenient=True)
-    recipes = _recipes(at) if role == "fit" else _recipes_with_latency(at)
+        return fitting.scored_by_all(at.cell, at.choices.ranked, signals=signals, units=role)
+    recipes = recipes_of(at) if role == "fit" else _recipes_with_latency(at)
     settings = {"recipes": recipes, "units": role}
     return at.scores("scores", settings, lambda: fitting.scored_by_all(at.cell, recipes, units=role))
 
@@ -228,7 +228,7 @@ def _aligned(at: RunCell, _watch: Watch) -> list[Scores] | None:
 
 def _results(at: RunCell, _watch: Watch) -> Result:
     if at.reproduces:
-        return at.judgement("free", lambda: at.part("scores"), settings={"recipes": _recipes(at)})
+        return at.judgement("free", lambda: at.part("scores"), settings={"recipes": recipes_of(at)})
     case = case_of(at.cell)
     scores = case.scores({})
     budgets = [
@@ -318,7 +318,7 @@ def _judge_charged(
 
 
 def _charged(at: RunCell, watch: Watch) -> Result:
-    settings = {"recipes": _recipes(at), "budgets": "free and charged"} if at.reproduces else {}
+    settings = {"recipes": recipes_of(at), "budgets": "free and charged"} if at.reproduces else {}
     return _judge_charged(at, "charged", lambda: at.part("scores_with_cost"), settings=settings, watch=watch)
 
 
@@ -379,7 +379,7 @@ def _relabelled(at: RunCell, watch: Watch) -> Result | None:
     labels = {
         recipe: [label for label in of_recipe if label.lacking(at.cell) is None]
         for recipe, of_recipe in labels.items()
-        if recipe in _recipes(at)
+        if recipe in recipes_of(at)
     }
     targets = {
         recipe: {label.name: label.target(recipe_by_name(recipe)) for label in of_recipe}

@@ -5,7 +5,8 @@ analyses. A job whose answer is stored is not run again, so a stopped run contin
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from deepval.errors import InputError, InputWarning, is_of_machine, reports_abse
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.paper.analysis import ANALYSES, Analysis, analysis
-from deepval.paper.parts import BOARD, PARTS, RunCell
+from deepval.paper.parts import BOARD, PARTS, RunCell, recipes_of
 from deepval.paper.stored_files import identity, rows_from_bytes, rows_to_bytes
 from deepval.progress import Watch, unwatched
 from deepval.protocol.cell_builds import build_group, cell_folder, cell_sources, outdated
@@ -56,12 +57,14 @@ class Run:
         lacking: What this machine or version lacks to build further cells, by the id of the cell.
         outcomes: Outcomes by analysis and collection.
         idle: Reasons why analyses had no cell to run on, by analysis.
+        notes: Frames with and without pictures by data set of local cells; recipes with nothing to learn, by cell.
     """
 
     cells: tuple[RunCell, ...]
     lacking: Mapping[str, tuple[str, ...]]
     outcomes: Mapping[str, Mapping[str, AnalysisOutcome]]
     idle: Mapping[str, str]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,7 @@ def run(
     for job in jobs:
         before = outcomes.setdefault(job.analysis, {}).get(job.collection, AnalysisOutcome(()))
         outcomes[job.analysis][job.collection] = _join(before, refused.get(_place(job)) or _read(_stored(job)))
-    return Run(tuple(cells), sources.lacking, outcomes, idle)
+    return Run(tuple(cells), sources.lacking, outcomes, idle, (*sources.notes, *_unlearned(jobs)))
 
 
 def rows_of(
@@ -270,6 +273,18 @@ def _shares(jobs: Sequence[Job]) -> list[tuple[RunCell, tuple[str, ...]]]:
     return [(at, parts) for at, parts in shares if parts]
 
 
+def _unlearned(jobs: Sequence[Job]) -> Iterator[str]:
+    """Phrases on recipes that have nothing to learn from some cells, and the cells."""
+    cells: dict[str, list[str]] = {}
+    for at, parts in _shares(jobs):
+        with suppress(InputError):  # the analyses that take the scores report it
+            names = [name for name in recipes_of(at) if name not in at.part("scores")] if "scores" in parts else []
+            cells.setdefault(", ".join(names), []).append(f"{at.collection} {at.label}")
+    for names, labels in cells.items():
+        if names:
+            yield f"without {names} for lack of fit inputs of both kinds: {'; '.join(labels)}"
+
+
 def _prepare(share: tuple[RunCell, tuple[str, ...]]) -> None:
     at, parts = share
     for part in parts:
@@ -293,10 +308,11 @@ def _parts_to_make(name: str) -> set[str]:
 
 
 def _settings(job: Job) -> dict[str, Any]:
-    """The settings of an analysis: its defaults, without recipes that the run does not fit."""
-    settings, chosen = analysis(job.analysis).settings, job.cells[0].recipes
-    if chosen is not None and settings.get("recipes") is not None:
-        settings["recipes"] = tuple(name for name in settings["recipes"] if name in chosen)
+    """The settings of an analysis: its defaults, without recipes that the run does not fit on these cells."""
+    settings = analysis(job.analysis).settings
+    if settings.get("recipes") is not None:
+        available = [recipes_of(at) for at in job.cells if at.cell.split.too_few is None]
+        settings["recipes"] = tuple(name for name in settings["recipes"] if all(name in names for names in available))
     return settings
 
 

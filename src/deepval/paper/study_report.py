@@ -23,6 +23,7 @@ from deepval.paper.verdicts import (
 from deepval.protocol.tracks import LOCAL_NOTE, tracked_cell
 from deepval.report.study import Passage, Section, Study, as_html, as_markdown, nonempty, with_subject
 from deepval.report.text_tables import MISSING, Table, interval, lines_of, number
+from deepval.results import lists_by_key
 from deepval.version import __version__
 
 LEADS = {
@@ -65,6 +66,7 @@ def _content(run: Run, records: Records, agreement: Agreement) -> dict[str, Any]
         "deepval": __version__,
         "paper": SOURCE,
         "cells": [_about(at) | {"track": tracked_cell(at.folder, at.label).track} for at in run.cells],
+        "notes": list(run.notes),
         "lacking": {cell: list(lines) for cell, lines in run.lacking.items()},
         "not_run": dict(run.idle),
         "refused": {
@@ -168,10 +170,9 @@ def _ran(run: Run) -> Section:
         hashes = about["id"].rpartition("-")[2], about["split"][:12]
         texts.append((about["collection"], about["cell"], modes, *counts, *hashes))
     blocks = [Passage(tables=(Table("Cells", header, lines_of(texts)),))]
-    reasons: dict[str, list[str]] = {}
-    for cell, lines in run.lacking.items():
-        for line in lines:
-            reasons.setdefault(line, []).append(cell)
+    if run.notes:
+        blocks.append(Passage("What was left out of these cells", items=tuple(f"{note}." for note in run.notes)))
+    reasons = lists_by_key((line, cell) for cell, lines in run.lacking.items() for line in lines)
     if reasons:
         items = tuple(f"{line}: needed by {', '.join(cells)}." for line, cells in reasons.items())
         blocks.append(Passage("What could not be built, and why", items=items))

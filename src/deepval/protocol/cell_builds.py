@@ -29,11 +29,12 @@ from deepval.files.writing import check_writable, lock, npz_arrays, npz_bytes, w
 from deepval.progress import Watch, unwatched
 from deepval.protocol.store import code_digest, contents, result_folder, store_result
 from deepval.protocol.track_data import LocalCells, RunEstimate, Step, estimate, local_cells
-from deepval.protocol.tracks import KITTI, NAMES, TrackCell, cells_named
+from deepval.protocol.tracks import KITTI, NAMES, TrackCell, cells_named, read_tracks
 from deepval.tables.costs import costs_bytes
 
 CODE = "deepval.cells.build"
-KEPT, UNITS, PART = "kept", "units", "part.npz"
+UNITS, PART = ".units", "part.npz"
+"""The folder of stored parts is hidden, so that the pattern `cells/*` matches cells only."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +65,12 @@ class UnitStore(PartStore):
         store_result(*self._at(slot), key, lambda: {PART: npz_bytes(arrays)})
 
     def _at(self, slot: str) -> tuple[Path, str]:
-        return self.root / KEPT, f"{UNITS}/{slot}"
+        return self.root, f"{UNITS}/{slot}"
 
     def sweep(self) -> None:
         """Remove the parts that no cell uses any more."""
         current_slots = _current_slots(self.root)
-        for slot in reading.entries(self.root / KEPT / UNITS):
+        for slot in reading.entries(self.root / UNITS):
             if slot.name in self.used:
                 obsolete = [part for part in reading.entries(slot) if part.name not in self.used[slot.name]]
             else:
@@ -91,7 +92,7 @@ def unit_store(root: Path) -> Iterator[UnitStore]:
 
     A refused build leaves nothing behind. A build that was stopped otherwise continues from the stored parts.
     """
-    store, folder = UnitStore(root), root / KEPT / UNITS
+    store, folder = UnitStore(root), root / UNITS
     new = [parent for parent in (folder, *folder.parents) if not reading.exists(parent)]
     with lock(folder):
         try:
@@ -224,11 +225,13 @@ class CellSources:
         folders: Folders of cells that are built.
         groups: Groups of cells to build.
         lacking: What this machine or version lacks to build a track's cell, as sentences by the cell's id.
+        notes: How many frames of each data set of local cells have a picture.
     """
 
     folders: tuple[Path, ...]
     groups: tuple[BuildGroup, ...]
     lacking: Mapping[str, tuple[str, ...]]
+    notes: tuple[str, ...] = ()
 
 
 def find_cells(
@@ -289,7 +292,7 @@ def cell_sources(
             folders.append(path.parent)
         elif is_specification(path):
             to_build += read_specification(path, data)
-        elif reading.exists(path):
+        elif reading.exists(path) and (name not in NAMES or _cells_in(path) != [path]):
             folders += _cells_in(path)
         elif cells := cells_named(name):
             published = [cell for cell in cells if cell.published]
@@ -301,10 +304,11 @@ def cell_sources(
             local.append(available)
             lacking |= missing | lacks
         else:
+            names_of_cells = [cell.name for track in read_tracks() for cell in track.cells]
             raise InputError(
                 f"{name}: must be a cell's folder, a folder of cells, a specification (.toml, .json), a track "
-                f"({', '.join(NAMES)}) or a cell of a track; there is no such file, and no such "
-                f"track{suggestion(name, NAMES)}"
+                f"({', '.join(NAMES)}) or a cell of a track; there is no such file, track or "
+                f"cell{suggestion(name, (*NAMES, *names_of_cells))}"
             )
     for item in local:
         inputs += [sum(map(len, item.pictures[c.definition["dataset"]["name"]].units.values())) for c in item.cells]
@@ -314,7 +318,8 @@ def cell_sources(
         to_build += _local_groups(item, work, engine, step)
     _refuse_repeated([str(reading.resolve(folder)) for folder in folders])
     _refuse_repeated([spec.id for group in to_build for spec in group.specs])
-    return CellSources(tuple(folders), tuple(to_build), lacking)
+    notes = dict.fromkeys(pictures.note for item in local for pictures in item.pictures.values())
+    return CellSources(tuple(folders), tuple(to_build), lacking, tuple(notes))
 
 
 def _local_groups(local: LocalCells, work: Path, engine: Engine | None, step: Step | None) -> list[BuildGroup]:

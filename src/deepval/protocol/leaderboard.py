@@ -244,7 +244,7 @@ def _track(
     ranked = [row for row in _split_flagged(overall, flagged)[0] if row["verdict"] in ("better", "worse", "unresolved")]
     return {
         "track": name,
-        "title": "Cells that no track file describes" if track is None else track.title,
+        "title": "Local cells, never official" if track is None else track.title,
         "cells": list(cells),
         "cells_of_track": None if track is None else len(track.cells),
         "headline_alpha": headline,

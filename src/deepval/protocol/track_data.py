@@ -4,31 +4,34 @@ The hashes of the paper's files are not public, so the cells of such a track are
 and are local. Detections are made in the work folder, one cache per data set and detector.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import FEWEST, CellSpec, specs
 from deepval.datasets import Dataset, open_dataset
 from deepval.engines import Engine
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.perception.reported.cache import MANIFEST as CACHE_MANIFEST
 from deepval.perception.reported.cache import units_in
 from deepval.perception.running.detector import load_detector
 from deepval.perception.running.mode_costs import measure_mode
-from deepval.perception.running.perceive import image_bytes, perceive, units_of_scenes
+from deepval.perception.running.perceive import image_bytes, perceive
 from deepval.progress import Watch, unwatched
 from deepval.protocol.tracks import LEARNED_PLANNER, TrackCell
 from deepval.systems import System
 from deepval.systems.learned import LEARNED, learned_planners
+from deepval.world.scene import pictures_of
 
 DETECTIONS = "detections"
-CELL_MS, CELL_BYTES, FRAME_BYTES = 8.0, 2_000, 1_500
-"""Processor time and disk per input of a cell, for building and all analyses, and disk per frame and mode. The time is
-measured, the disk is a rough allowance (docs/official.md)."""
+CELL_S, INPUT_MS, INPUT_BYTES, FRAME_BYTES = 5.0, 7.0, 2_000, 1_500
+"""Processor time per cell and per input of a cell, for building and all analyses; disk per input, and per frame and
+mode. The times are measured, the disk is a rough allowance (docs/official.md)."""
 Step = Callable[[str, int, int], None]
 
 
@@ -38,33 +41,39 @@ class TrackPictures:
 
     Attributes:
         source: The data set.
-        units: Frame number and file of each picture, by unit; units without a picture are left out.
+        units: Frame number and file of each picture, by unit; frames and units without a picture are left out.
         text: The units as a command line names them; None for all units of the data set.
+        note: How many frames and units have a picture, and how many are left out.
     """
 
     source: Dataset
     units: Mapping[str, Sequence[tuple[int, Path]]]
     text: str | None
+    note: str
 
 
-def pictures_of(cell: TrackCell, data: Path, watch: Watch = unwatched) -> TrackPictures:
+def track_pictures(cell: TrackCell, data: Path, watch: Watch = unwatched) -> TrackPictures:
     """The pictures of the cell's data set; an error where they are too few for a split."""
     facts = cell.definition["dataset"]
-    source = open_dataset(facts["name"], data / cell.root)
+    listed = [facts["unit_list"]] if "unit_list" in facts else None
+    source = open_dataset(facts["name"], data / cell.root).for_units(listed)
     every = source.unit_ids()
-    listed = None if "unit_list" not in facts else source.expand([facts["unit_list"]])
-    chosen = [unit for unit in every if listed is None or unit in listed]
-    units: dict[str, Sequence[tuple[int, Path]]] = {}
-    for unit in watch(chosen, f"pictures of {source.name}"):
-        units |= units_of_scenes([source.read_unit(unit)[0]], whole=False)
+    named = set(every) if listed is None else source.expand(listed)
+    chosen = [unit for unit in every if unit in named]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* are left out", InputWarning)  # the note has the sum
+        pictures = pictures_of(source.read_unit(unit)[0] for unit in watch(chosen, f"pictures of {source.name}"))
+    units = pictures.units
     if len(units) < FEWEST:
         raise InputError(
             f"{data / cell.root}: the cells of a track need {FEWEST} {facts['unit']}s or more with pictures; "
             f"found {len(units)} of {len(chosen)}: get more of them."
         )
-    whole_list = listed is not None and listed == set(units)
-    text = facts["unit_list"] if whole_list else None if tuple(units) == every else ",".join(units)
-    return TrackPictures(source, units, text)
+    text = facts.get("unit_list")
+    if set(units) != named:
+        names = [name for unit in units for name in source.choice(unit).get("scenes", (unit,))]
+        source, text = source.for_units(names), ",".join(names)
+    return TrackPictures(source, units, text, f"{source.name}: {pictures.note}")
 
 
 class DetectorRun(NamedTuple):
@@ -79,10 +88,10 @@ class DetectorRun(NamedTuple):
     @property
     def command(self) -> str:
         """The command line that fills the same cache."""
-        words = [f"deepval perceive --dataset {self.pictures.source.name} --root {self.root.as_posix()}"]
-        words += [] if self.pictures.text is None else [f"--units {self.pictures.text}"]
-        words += [f"--weights {self.weights.as_posix()}", *(f"--size {size}" for size in self.sizes)]
-        return " ".join([*words, f"--samples 0 --out {self.cache.as_posix()}"])
+        words = [f"deepval perceive --dataset {self.pictures.source.name} --root {quote(self.root.as_posix())}"]
+        words += [] if self.pictures.text is None else [f"--units {quote(self.pictures.text)}"]
+        words += [f"--weights {quote(self.weights.as_posix())}", *(f"--size {size}" for size in self.sizes)]
+        return " ".join([*words, f"--samples 0 --out {quote(self.cache.as_posix())}"])
 
     @property
     def frames_to_run(self) -> dict[int, int]:
@@ -166,18 +175,15 @@ class LocalCells:
         """The `deepval build` command of a cell."""
         d = cell.definition
         dataset, pair = d["dataset"]["name"], "-".join((*d["cheap_first"][:1], d["cheap_first"][-1].rpartition("-")[2]))
-        pictures = self.pictures[dataset]
+        pictures, system = self.pictures[dataset], local_system(cell, self.data)
         spec = replace(cell.spec, units=tuple(pictures.units), source=pictures.source)
-        learned = _learned_name(cell)
-        spec = spec if learned is None else replace(spec, system=learned, rule=None)
-        files = {mode: self._report(dataset, mode).as_posix() for mode in d["cheap_first"]}
-        root, costs = (self.data / cell.root).as_posix(), d["costs"]["profile"]
-        text = spec.command(root=root, files=files, out=f"cells/{dataset}-{pair}", costs=costs)
-        text = text if pictures.text is None else text.replace(",".join(pictures.units), pictures.text)
-        if learned is None:
-            return text
-        weights, masks = planner_paths(cell, self.data)
-        return text.replace("--weights WEIGHTS --masks MASKS", f"--weights {weights} --masks {masks}")
+        return replace(spec, rule=spec.rule if isinstance(system, str) else system).command(
+            root=(self.data / cell.root).as_posix(),
+            files={mode: self._report(dataset, mode).as_posix() for mode in d["cheap_first"]},
+            out=f"cells/{dataset}-{pair}",
+            costs=d["costs"]["profile"],
+            units=pictures.text,
+        )
 
 
 def _detector(mode: str) -> tuple[str, int]:
@@ -230,10 +236,10 @@ def local_cells(
         missing = cell.missing(data)
         if not missing and dataset not in {*pictures, *problems}:
             try:
-                pictures[dataset] = pictures_of(cell, data, watch)
+                pictures[dataset] = track_pictures(cell, data, watch)
             except InputError as error:
                 problems[dataset] = str(error).rstrip(".")
-        missing = missing or ([problems[dataset]] if dataset in problems else list(_unfit(cell, data)))
+        missing = missing or ([problems[dataset]] if dataset in problems else _unfit(cell, data, pictures[dataset]))
         if missing:
             lacking[cell.id] = tuple(missing)
             continue
@@ -253,11 +259,16 @@ def local_cells(
     return LocalCells(tuple(fitting), pictures, runs, data), lacking
 
 
-def _unfit(cell: TrackCell, data: Path) -> Iterator[str]:
+def _unfit(cell: TrackCell, data: Path, pictures: TrackPictures) -> list[str]:
+    """Why the files of a learned planner or the lane maps that it needs do not serve."""
+    if _learned_name(cell) is None:
+        return []
     try:
         local_system(cell, data)
     except InputError as error:
-        yield str(error).rstrip(".")
+        return [str(error).rstrip(".")]
+    lacking = pictures.source.without_map(list(pictures.units))
+    return [f"lane maps of {len(lacking)} units, such as {lacking[0]}: all files of maps/expansion"] if lacking else []
 
 
 class RunEstimate(NamedTuple):
@@ -275,5 +286,5 @@ def estimate(local: Sequence[LocalCells], inputs: Sequence[int]) -> RunEstimate:
     runs = [run for item in local for run in item.runs.values()]
     frames = sum(sum(run.frames_to_run.values()) for run in runs)
     seconds = sum(run.seconds for run in runs)
-    disk = CELL_BYTES * sum(inputs) + FRAME_BYTES * frames
-    return RunEstimate(len(inputs), frames, seconds, CELL_MS * sum(inputs) / 1000, disk)
+    disk = INPUT_BYTES * sum(inputs) + FRAME_BYTES * frames
+    return RunEstimate(len(inputs), frames, seconds, CELL_S * len(inputs) + INPUT_MS * sum(inputs) / 1000, disk)

@@ -18,11 +18,11 @@ from deepval.cells.spec import CellSpec, ModeSpec, Split, folder_digests_of, spl
 from deepval.datasets import DATASETS, Dataset
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.synthetic import MODES, WorldSettings
-from deepval.errors import InputError
+from deepval.errors import InputError, suggestion
 from deepval.files import reading
 from deepval.files.canonical import digest_of, file_digest, plain, read_toml, toml_content
 from deepval.perception.placing import PLACINGS
-from deepval.systems import SYSTEMS
+from deepval.systems import LEARNED, SYSTEMS
 from deepval.systems.system import constants
 from deepval.tables.costs import PROFILES
 from deepval.tables.values import ValueTable
@@ -95,8 +95,8 @@ class TrackCell:
 
     @property
     def id(self) -> str:
-        """Name of the cell with the first digits of the hash of everything that defines it."""
-        return f"{self.name}-{digest_of(self.definition)[:12]}"
+        """Name of the cell with the first digits of the hash of everything that defines it; without, if unpublished."""
+        return f"{self.name}-{digest_of(self.definition)[:12]}" if self.published else self.name
 
     @cached_property
     def spec(self) -> CellSpec:
@@ -171,7 +171,7 @@ class Track:
 def read_track(name: str) -> Track:
     """One of the package's tracks."""
     if name not in NAMES:
-        raise InputError(f"A track must be one of {', '.join(NAMES)}; found {name!r}.")
+        raise InputError(f"A track must be one of {', '.join(NAMES)}; found {name!r}{suggestion(name, NAMES)}")
     content = read_toml(PACKAGE / "protocol" / "track_files" / f"{name}.toml")
     return Track(
         name=name,
@@ -278,7 +278,10 @@ def track_match(spec: CellSpec, costs: Mapping[str, Any] | None) -> TrackMatch |
         spec: Specification of the built cell.
         costs: The content of its costs file; None if it has none.
     """
-    namesakes = [cell for track in read_tracks() for cell in track.cells if cell.spec.name == spec.name]
+    loss, target = LEARNED[spec.learned] if spec.learned else ("", "")
+    planner = [spec.dataset, *spec.order, spec.geometry, LEARNED_PLANNER, loss]
+    name = "-".join(planner) if target == "logged" else spec.name
+    namesakes = [cell for track in read_tracks() for cell in track.cells if cell.name == name]
     matches = [TrackMatch(cell, differences(cell, spec, costs)) for cell in namesakes]
     return min(matches, key=lambda item: len(item.differences), default=None)
 

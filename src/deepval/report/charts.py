@@ -1,9 +1,9 @@
 """Rows of an analysis -> a chart in plain data: named rows of dots with intervals. `report/figures` draws it."""
 
-import html
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TypeVar
 
 from deepval.results import HEADLINE, BudgetRecord
@@ -99,7 +99,7 @@ def dots_svg(chart: Chart) -> str:
         return left + (min(max(value, low), high) - low) / (high - low) * (WIDTH - left - 20)
 
     lines = [
-        f'<svg viewBox="0 0 {WIDTH} {height + TOP + BOTTOM + legend}" role="img" aria-label="{_e(chart.axis)}">',
+        f'<svg viewBox="0 0 {WIDTH} {height + TOP + BOTTOM + legend}" role="img" aria-label="{escape(chart.axis)}">',
         *_legend(series),
     ]
     top = TOP + legend
@@ -117,15 +117,14 @@ def dots_svg(chart: Chart) -> str:
             above = top + row_height * index
             lines.append(f'<line class="grid" x1="{left:.1f}" x2="{WIDTH - 20}" y1="{above}" y2="{above}"/>')
         short = name if len(name) <= MOST else name[: MOST - 1] + "…"
-        lines.append(
-            f'<text x="{left - 10:.1f}" y="{y + 4:.1f}" text-anchor="end"><title>{_e(name)}</title>{_e(short)}</text>'
-        )
+        at = f'x="{left - 10:.1f}" y="{y + 4:.1f}"'
+        lines.append(f'<text {at} text-anchor="end"><title>{escape(name)}</title>{escape(short)}</text>')
     for dot in defined:
         below = series.index(dot.series)
         y = top + row_height * (rows.index(dot.row) + 0.5) + STEP * (below - (len(series) - 1) / 2)
         lines.append(_dot(dot, y, f"d{below % SERIES}", x, chart))
     label = f'<text class="dim" x="{(left + WIDTH) / 2:.1f}" y="{top + height + 34}" text-anchor="middle">'
-    lines.append(f"{label}{_e(chart.axis)}</text></svg>")
+    lines.append(f"{label}{escape(chart.axis)}</text></svg>")
     return "".join(lines)
 
 
@@ -139,7 +138,7 @@ def _dot(dot: Dot, y: float, colour: str, x: object, chart: Chart) -> str:
         title += f" [{scale * dot.lo:.3g}{sign}, {scale * dot.hi:.3g}{sign}]"
         bar = f'<line class="bar-line {colour}" x1="{x(dot.lo):.1f}" x2="{x(dot.hi):.1f}" y1="{y:.1f}" y2="{y:.1f}"/>'
     mark = f'<circle class="mark {colour}" cx="{x(dot.point):.1f}" cy="{y:.1f}" r="3.6"/>'
-    return f"<g><title>{_e(title)}</title>{bar}{mark}</g>"
+    return f"<g><title>{escape(title)}</title>{bar}{mark}</g>"
 
 
 def _legend(series: Sequence[str]) -> list[str]:
@@ -148,7 +147,7 @@ def _legend(series: Sequence[str]) -> list[str]:
     lines, at = [], 12.0
     for index, name in enumerate(series):
         lines.append(f'<circle class="mark d{index % SERIES}" cx="{at:.1f}" cy="12" r="4"/>')
-        lines.append(f'<text class="dim" x="{at + 9:.1f}" y="16">{_e(name)}</text>')
+        lines.append(f'<text class="dim" x="{at + 9:.1f}" y="16">{escape(name)}</text>')
         at += 28 + LETTER * len(name)
     return lines
 
@@ -168,7 +167,3 @@ def _axis(chart: Chart, dots: Sequence[Dot]) -> tuple[float, float, list[float]]
     low, high = step * math.floor(low / step), step * math.ceil(high / step)
     number = round((high - low) / step)
     return low, high, [low + step * i for i in range(number + 1)]
-
-
-def _e(text: str) -> str:
-    return html.escape(text)

@@ -3,10 +3,10 @@
 The page contains its style and one script, which only switches between light and dark; it loads nothing.
 """
 
-import html
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from importlib.resources import files
 
 from deepval.report.charts import Chart, dots_svg
@@ -102,7 +102,7 @@ def as_html(study: Study) -> str:
     style = f"\n{_file('style.css')}{STYLE}{COLOURS}"
     head = f"\n{_file('head.js')}{SWITCH}"
     policy = content_policy(styles=[style], scripts=[head])
-    links = "".join(f'<a href="#{_anchor(part.title)}">{html.escape(part.title)}</a>' for part in study.parts)
+    links = "".join(f'<a href="#{_anchor(part.title)}">{escape(part.title)}</a>' for part in study.parts)
     body = [
         '<a class="skip" href="#page">Skip to the study</a>',
         '<header class="masthead"><div class="brand">deepval<span>is the expensive mode worth it, for the decision '
@@ -110,10 +110,10 @@ def as_html(study: Study) -> str:
         'aria-label="Switch between light and dark">Dark</button></header>',
         f'<div class="bar"><div class="bar-inner"><nav aria-label="Parts">{links}</nav></div></div>',
         '<main id="page" tabindex="-1">',
-        f'<section class="hero"><p class="kicker">{html.escape(study.title)}</p><h1>{html.escape(study.sentence)}</h1>',
+        f'<section class="hero"><p class="kicker">{escape(study.title)}</p><h1>{escape(study.sentence)}</h1>',
         '<dl class="facts">',
         *(
-            f"<div><dt>{_e(n)}</dt><dd>{_e(figure)}<small>{_e(more)}</small></dd></div>"
+            f"<div><dt>{escape(n)}</dt><dd>{escape(figure)}<small>{escape(more)}</small></dd></div>"
             for n, figure, more in study.facts
         ),
         "</dl></section>",
@@ -126,7 +126,7 @@ def as_html(study: Study) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<link rel="icon" href="data:,">\n'
-        f"<title>{_e(study.title)}</title>\n<style>{style}</style>\n<script>{head}</script>\n</head>\n<body>\n"
+        f"<title>{escape(study.title)}</title>\n<style>{style}</style>\n<script>{head}</script>\n</head>\n<body>\n"
         + "\n".join(body)
         + "\n</body>\n</html>\n"
     )
@@ -139,7 +139,7 @@ document.addEventListener("DOMContentLoaded", () => document.getElementById("the
 
 
 def _section(part: Section) -> Iterator[str]:
-    yield f'<section id="{_anchor(part.title)}"><h2>{_e(part.title)}</h2><p class="lead">{_e(part.lead)}</p>'
+    yield f'<section id="{_anchor(part.title)}"><h2>{escape(part.title)}</h2><p class="lead">{escape(part.lead)}</p>'
     for block in part.blocks:
         yield from _block(block)
     yield "</section>"
@@ -147,22 +147,23 @@ def _section(part: Section) -> Iterator[str]:
 
 def _block(block: Passage) -> Iterator[str]:
     if block.title:
-        yield f"<h3>{_e(block.title)}</h3>"
-    yield from (f"<p>{_e(words)}</p>" for words in block.words)
+        yield f"<h3>{escape(block.title)}</h3>"
+    yield from (f"<p>{escape(words)}</p>" for words in block.words)
     if block.sayings:
         statements = (
-            f'<li><span class="chip {CHIPS.get(c, "")}">{_e(c)}</span><p>{_e(s)}</p></li>' for c, s in block.sayings
+            f'<li><span class="chip {CHIPS.get(c, "")}">{escape(c)}</span><p>{escape(s)}</p></li>'
+            for c, s in block.sayings
         )
         yield f'<ul class="verdicts">{"".join(statements)}</ul>'
     if block.items:
-        yield f'<ul class="lacks">{"".join(f"<li>{_e(item)}</li>" for item in block.items)}</ul>'
+        yield f'<ul class="lacks">{"".join(f"<li>{escape(item)}</li>" for item in block.items)}</ul>'
     for chart in block.charts:
         if len(chart.rows) <= LONG_CHART and any(dot.point is not None for dot in chart.dots):
             yield f"<figure>{dots_svg(chart)}</figure>"
     for table in block.tables:
         rows = sum(map(len, table.sections))
         if block.folded or rows > LONG_TABLE:
-            head = f"<summary>{_e(table.title)}: {rows} rows</summary>"
+            head = f"<summary>{escape(table.title)}: {rows} rows</summary>"
             yield f'<details class="behind">{head}{table_html(table)}</details>'
         else:
             yield table_html(table)
@@ -170,10 +171,6 @@ def _block(block: Passage) -> Iterator[str]:
 
 def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
-def _e(text: str) -> str:
-    return html.escape(text)
 
 
 def _file(name: str) -> str:

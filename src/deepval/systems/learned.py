@@ -8,6 +8,7 @@ frames with a whole future only, or the same planner's path under the reference 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 
 import numpy as np
@@ -69,7 +70,8 @@ class LearnedPlanner(System):
 
     def asked(self, name: str) -> tuple[str, ...]:
         """The options that select it on a command line: with the files on this machine."""
-        return (f"--system {self._plain_name}", f"--weights {self.weights_file}", f"--masks {self.masks_file}")
+        files = {"--weights": self.weights_file, "--masks": self.masks_file}
+        return (f"--system {self._plain_name}", *(f"{option} {quote(str(path))}" for option, path in files.items()))
 
     @property
     def planner(self) -> LoadedPlanner:

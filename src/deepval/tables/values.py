@@ -179,13 +179,13 @@ class ValueTable(Printable):
     @cached_property
     def harm_rate(self) -> float:
         """Share of the affected inputs that the full mode makes worse."""
-        return _share(int(np.count_nonzero(self.decision_values < -self.tolerance)), self.affected)
+        return part_of(int(np.count_nonzero(self.decision_values < -self.tolerance)), self.affected)
 
     @cached_property
     def harm_ratio(self) -> float:
         """Total harm over total benefit of the full mode, sum|V-| / sum V+."""
         values = self.decision_values
-        return _share(float(-values[values < 0].sum()), float(self.helpful.sum()))
+        return part_of(float(-values[values < 0].sum()), float(self.helpful.sum()))
 
     @cached_property
     def helpful(self) -> Float[np.ndarray, "helpful"]:
@@ -204,10 +204,10 @@ class ValueTable(Printable):
             affected=self.affected,
             harm_rate=self.harm_rate,
             harm_ratio=self.harm_ratio,
-            all_full_share=_share(self.full_gain, self.cheap_loss),
+            all_full_share=part_of(self.full_gain, self.cheap_loss),
             alpha=share,
             quota=slots,
-            oracle_share=_share(float(self.helpful[:slots].sum()), self.cheap_loss),
+            oracle_share=part_of(float(self.helpful[:slots].sum()), self.cheap_loss),
             budget_binds=len(self.helpful) > slots,
             quota_is_capacity=len(self) - int(np.count_nonzero(self.decision_values < 0)) >= slots,
         )
@@ -450,7 +450,8 @@ def integers(ids: Shaped[np.ndarray, "input"]) -> Int[np.ndarray, "input"] | Non
     return numbers if ids.dtype.kind == "i" or bool(np.all(keys.as_text(numbers) == ids)) else None
 
 
-def _share(part: float, whole: float) -> float:
+def part_of(part: float, whole: float) -> float:
+    """A share of a whole, NaN where the whole is not positive."""
     return part / whole if whole > 0 else math.nan
 
 

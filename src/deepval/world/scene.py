@@ -3,10 +3,10 @@
 It has no part of the reference, so an allocator may read all of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
+from deepval.report.text_tables import quantity
 from deepval.world.lanes import FARTHEST_M, LaneMap, on_earth
 
 FASTEST_MPS = 200.0
@@ -27,6 +28,7 @@ class Scene:
     `cameras` are by name; detectors use the first. `image_paths` has one path or None per frame of that camera, or is
     empty; `images` is a sequence whose item t is the picture of frame t (height, width, RGB, uint8). `world_from_ego`
     is None without poses, `lane_map` without a map, `vehicle` where the size of the ego vehicle is unknown.
+    `unpictured` counts the frames of the recording that are left out because they have no picture.
 
     `route` names the roadblocks to follow. At frame t, `route_at(t)` is its part from index `route_starts[t]` (None:
     from the first) to before index `route_ends[t]` (None: to the last; set where a unit joins several drives).
@@ -50,6 +52,7 @@ class Scene:
     red_lights: tuple[frozenset[str], ...] = ()
     vehicle: Vehicle | None = None
     ego_acceleration_mps2: Float[np.ndarray, "time"] | None = None
+    unpictured: int = 0
 
     def __post_init__(self) -> None:
         frames = len(self.frame_ids)
@@ -146,3 +149,34 @@ class Scene:
             red_lights=self.red_lights[frames],
             ego_acceleration_mps2=some(self.ego_acceleration_mps2),
         )
+
+
+class Pictures(NamedTuple):
+    """Pictures of a data set by unit, with the numbers of frames and units that are left out for lack of a picture."""
+
+    units: dict[str, list[tuple[int, Path]]]
+    frames_left_out: int
+    units_left_out: int
+
+    @property
+    def note(self) -> str:
+        """The numbers in a sentence."""
+        frames, units = quantity(sum(map(len, self.units.values())), "frame"), quantity(len(self.units), "unit")
+        others = f"{quantity(self.frames_left_out, 'frame')}, among them {quantity(self.units_left_out, 'whole unit')}"
+        return (
+            f"pictures of {frames} in {units}; left out for lack of one: {others if self.frames_left_out else 'none'}"
+        )
+
+
+def pictures_of(scenes: Iterable[Scene]) -> Pictures:
+    """Pictures by unit: a frame's id is its number if frames are numbered, otherwise its index in the unit."""
+    units, frames, empty = {}, 0, 0
+    for scene in scenes:
+        ids = scene.frame_ids.astype(str)
+        numbers = ids.astype(int) if np.char.isdigit(ids).all() else np.arange(len(ids))
+        paths = scene.image_paths or (None,) * len(ids)
+        pictures = [(int(number), path) for number, path in zip(numbers, paths, strict=True) if path is not None]
+        frames += len(ids) + scene.unpictured - len(pictures)
+        empty += not pictures
+        units |= {scene.unit: pictures} if pictures else {}
+    return Pictures(units, frames, empty)

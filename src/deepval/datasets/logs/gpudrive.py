@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
+from deepval.datasets.logs.log import headings
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.vehicle import wrap_rad
 
@@ -152,25 +153,20 @@ def _connect(lanes: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]) -> 
     first, last = (
         np.array([_heading(line[index]) for line in lines.values()]) for index in (slice(0, 2), slice(-2, None))
     )
-    other_along = np.array([_headings(line)[min(len(line) // 2, len(line) - 2)] for line in lines.values()])
+    other_along = np.array([headings(line)[min(len(line) // 2, len(line) - 2)] for line in lines.values()])
     for number, key in enumerate(keys):
         near = np.linalg.norm(starts - ends[number], axis=1) <= SAME_M
         near &= np.abs(wrap_rad(first - last[number])) < ALIGNED_RAD
         lanes[key]["exitLanes"] = [keys[other] for other in np.flatnonzero(near) if other != number]
         away = np.linalg.norm(lines[key][:, None] - middles, axis=-1)
         gap_m, vertex = away.min(axis=0), away.argmin(axis=0)
-        along = _headings(lines[key])[np.minimum(vertex, len(lines[key]) - 2)]
+        along = headings(lines[key])[np.minimum(vertex, len(lines[key]) - 2)]
         beside = (gap_m >= BESIDE_M[0]) & (gap_m <= BESIDE_M[1]) & (np.abs(wrap_rad(along - other_along)) < ALIGNED_RAD)
         lanes[key]["leftNeighbors"] = [{"featureId": keys[other]} for other in np.flatnonzero(beside)]
 
 
-def _headings(line: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "segment"]:
-    along = np.diff(line, axis=0)
-    return np.arctan2(along[:, 1], along[:, 0])
-
-
 def _heading(segment: Float[np.ndarray, "2 2"]) -> float:
-    return float(_headings(segment)[0])
+    return float(headings(segment)[0])
 
 
 def _lights(lights: Any, steps: int) -> list[dict[str, Any]]:

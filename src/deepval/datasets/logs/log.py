@@ -93,13 +93,13 @@ def straight_on(lane_map: LaneMap, lane: str, *, ahead_m: float) -> list[str]:
     lanes: list[str] = []
     length_m, current = 0.0, lane
     while length_m < ahead_m:
-        heading = _headings(lane_map.lanes[current].centreline_m)[-1]
+        heading = headings(lane_map.lanes[current].centreline_m)[-1]
         candidates = [
             key for key in lane_map.lanes[current].successors if key in lane_map.lanes and key not in (lane, *lanes)
         ]
         if not candidates:
             break
-        end_headings = np.array([_headings(lane_map.lanes[key].centreline_m)[-1] for key in candidates])
+        end_headings = np.array([headings(lane_map.lanes[key].centreline_m)[-1] for key in candidates])
         current = candidates[int(np.argmin(np.abs(wrap_rad(end_headings - heading))))]
         lanes.append(current)
         length_m += float(np.linalg.norm(np.diff(lane_map.lanes[current].centreline_m, axis=0), axis=1).sum())
@@ -136,7 +136,7 @@ def _before(lane_map: LaneMap, near: list[str]) -> Int[np.ndarray, "lane most"]:
 
 def _costs(line_m: Float[np.ndarray, "vertex 2"], pose: Float[np.ndarray, "point 3"]) -> Float[np.ndarray, "point"]:
     distance_m, segment = _distances(line_m, pose[:, :2])
-    turn_rad = wrap_rad(pose[:, 2] - _headings(line_m)[segment])
+    turn_rad = wrap_rad(pose[:, 2] - headings(line_m)[segment])
     return distance_m**2 + (HEADING_M_PER_RAD * turn_rad) ** 2
 
 
@@ -152,7 +152,8 @@ def _distances(
     return away[np.arange(len(points_m)), segment], segment
 
 
-def _headings(line_m: Float[np.ndarray, "vertex 2"]) -> Float[np.ndarray, "segment"]:
+def headings(line_m: Float[np.ndarray, "vertex 2"]) -> Float[np.ndarray, "segment"]:
+    """Direction of every segment of a line, in radians."""
     along = np.diff(line_m, axis=0)
     return np.arctan2(along[:, 1], along[:, 0])
 

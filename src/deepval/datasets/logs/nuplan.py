@@ -170,10 +170,11 @@ class Sweeps(NamedTuple):
 
 
 class NuplanDrive(NamedTuple):
-    """A scenario as a log of its own, and the front picture of each of its states, or none at all."""
+    """A scenario as a log of its own, the front picture of each of its states or none, and how many states lack one."""
 
     log: Log
     pictures: tuple[Path | None, ...]
+    unpictured: int = 0
 
 
 def read_drives(
@@ -222,11 +223,12 @@ def _with_pictures(drives: list[NuplanDrive], unit: str) -> list[NuplanDrive]:
         stacklevel=2,
     )
     reduced = []
-    for (log, pictures), has in zip(drives, present, strict=True):
+    for (log, pictures, _), has in zip(drives, present, strict=True):
         if has.any():
             frame_ids = tuple(name for name, there in zip(log.frame_ids, has, strict=True) if there)
             log = replace(log, states=log.states[has], frame_ids=frame_ids)
             reduced.append(NuplanDrive(log, tuple(path for path in pictures if path is not None)))
+    reduced[0] = reduced[0]._replace(unpictured=states - pictured)
     return reduced
 
 
@@ -334,11 +336,6 @@ class Nuplan(Dataset):
         return "nuplan"
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """The choice of scenarios, as a command line option."""
-        return () if self.scenarios is None else (f"--units {','.join(self.scenarios)}",)
-
-    @property
     def maps(self) -> Path:
         """The folder of the maps: below the root, or beside the folder that the root is in."""
         root = Path(self.root)
@@ -395,8 +392,8 @@ class Nuplan(Dataset):
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """The scene at the states of all scenarios of one log, and its reference."""
-        units = [(*unit_of(drive.log), drive.pictures) for drive in self.read_drives(unit)]
-        return join_drives([(replace(scene, image_paths=pictures), truth) for scene, truth, pictures in units])
+        units = [(*unit_of(log), {"image_paths": paths, "unpictured": n}) for log, paths, n in self.read_drives(unit)]
+        return join_drives([(replace(scene, **pictures), truth) for scene, truth, pictures in units])
 
     def read_drives(self, unit: str) -> list[NuplanDrive]:
         """All steps of the scenarios of one log, in time order."""

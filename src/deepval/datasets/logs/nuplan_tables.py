@@ -216,6 +216,7 @@ def _scene(scenes: list[Scene]) -> Scene:
         route_ends=np.repeat(offsets[1:], [len(scene) for scene in scenes]),
         red_lights=tuple(shut for scene in scenes for shut in scene.red_lights or [frozenset()] * len(scene)),
         ego_acceleration_mps2=_together([scene.ego_acceleration_mps2 for scene in scenes]),
+        unpictured=sum(scene.unpictured for scene in scenes),
     )
 
 

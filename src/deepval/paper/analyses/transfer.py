@@ -3,6 +3,7 @@
 Only cells that share a data set and a geometry are paired, because only there a router sees the same views.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -11,6 +12,7 @@ from deepval.allocators import Recipe, recipe_by_name
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge
+from deepval.errors import InputWarning, NothingToLearnError
 from deepval.judging.allowances import LEVELS, Selection
 from deepval.paper.analysis import Analysis
 from deepval.paper.row_columns import (
@@ -46,7 +48,7 @@ class Transfer(AllocatorName):
     coverage: float = column("Share of the judged inputs that it scores; the others are ranked last", "coverage", share)
     common: float = column("Share of the judged inputs that the source cell can judge too", "in common", share)
     ndg: float | None = column("Its nDG; None if undefined", "nDG", number)
-    regret: float | None = column("Its nDG less that of the router fitted on the target itself", "regret", number)
+    regret: float | None = column("Its nDG less that of the router fitted on the target, if any", "regret", number)
     verdict: str | None = column("Verdict against random", "verdict", or_nothing)
 
 
@@ -77,21 +79,25 @@ def rows(
     """Every recipe, fitted on every cell and judged on every cell with the same views."""
     recipe_list = [recipe_by_name(recipe) if isinstance(recipe, str) else recipe for recipe in recipes]
     names, budgets = [recipe.name for recipe in recipe_list], [Selection(alpha) for alpha in alphas]
-    fitted = {
-        (recipe.name, name): fit_on(cell, recipe)
-        for name, cell in watch(list(cells.items()), "fitting")
-        for recipe in recipe_list
-    }
+    fitted = {}
+    for name, cell in watch(list(cells.items()), "fitting"):
+        for recipe in recipe_list:
+            try:
+                fitted[recipe.name, name] = fit_on(cell, recipe)
+            except NothingToLearnError as error:
+                warnings.warn(f"{name}, left out: {error}", InputWarning, stacklevel=2)
     records = []
     for target, cell in watch(list(cells.items()), "judging"):
         sources = [name for name, other in cells.items() if sees_the_same(other, cell)]
-        scored = {(r, s): score_on(cell, fitted[r, s]) for r in names for s in sources}
+        scored = {(r, s): score_on(cell, fitted[r, s]) for r in names for s in sources if (r, s) in fitted}
         scores = {f"{recipe} of {source}": item.over(cell.table) for (recipe, source), item in scored.items()}
         result = judge(cell, scores, budgets, command=None, draws=draws, missing="worst")
         for (recipe, source), item in scored.items():
             for budget in budgets:
-                row, own = (result.row(f"{recipe} of {name}", "selection", budget.alpha) for name in (source, target))
-                regret = None if row.ndg is None or own.ndg is None else row.ndg - own.ndg
+                row = result.row(f"{recipe} of {source}", "selection", budget.alpha)
+                is_fitted = (recipe, target) in scored
+                own = result.row(f"{recipe} of {target}", "selection", budget.alpha).ndg if is_fitted else None
+                regret = None if row.ndg is None or own is None else row.ndg - own
                 key = (recipe, source, target, budget.alpha)
                 common = float((positions(cell.table.input, cells[source].table.input) >= 0).mean())
                 records.append(Transfer(*key, item.coverage, common, row.ndg, regret, row.verdict))

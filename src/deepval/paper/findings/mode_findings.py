@@ -367,7 +367,7 @@ def no_shared_optimum(run: RunRows) -> Outcome | None:
 
 def _regret(run: RunRows, loss: str) -> Outcome | None:
     rows = [row for row in run.of("selection-regret", pool=FIXED, loss=loss, alpha=0.2) if not row.get("cell")]
-    if not rows or rows[0]["regret"] is None:
+    if not rows or rows[0]["regret_lo"] is None:
         return None
     row = rows[0]
     lo, hi = 100 * row["regret_lo"], 100 * row["regret_hi"]

@@ -40,7 +40,6 @@ from deepval.perception.running.detector import (
 )
 from deepval.perception.running.mode_costs import cost_entry, gpu_ms, measure_mode, modes_to_measure
 from deepval.perception.running.onnx_model import PROVIDERS, Outputs, vision, weights_sha256
-from deepval.world.scene import Scene
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp"})
 INT32_MAX = 2**31 - 1
@@ -66,28 +65,6 @@ def units_in_folder(folder: Path) -> dict[str, list[tuple[int, Path]]]:
         raise InputError(f"There must be images ({', '.join(sorted(SUFFIXES))}) in {folder}, and there are none.")
     units = below or {reading.resolve(folder).name: own}
     return {name: _number_frames(files) for name, files in units.items()}
-
-
-def units_of_scenes(scenes: Iterable[Scene], *, whole: bool = True) -> dict[str, list[tuple[int, Path]]]:
-    """Units of a data set: a frame's id is its number if frames are numbered, otherwise its index in the unit.
-
-    A frame without a picture is an error where units must be `whole`; otherwise it is left out.
-    """
-    units = {}
-    for scene in scenes:
-        ids = scene.frame_ids.astype(str)
-        numbers = ids.astype(int) if np.char.isdigit(ids).all() else np.arange(len(ids))
-        paths = scene.image_paths or (None,) * len(ids)
-        lacking = [name for name, path in zip(ids.tolist(), paths, strict=True) if path is None]
-        if not whole and len(lacking) == len(ids):
-            continue
-        if lacking and whole:
-            raise InputError(
-                f"unit {scene.unit}: every frame must have its picture below the data set's folder; {len(lacking)} of "
-                f"{len(ids)} have none, the first {lacking[0]}: get the pictures, or name other units."
-            )
-        units[scene.unit] = [(int(n), path) for n, path in zip(numbers, paths, strict=True) if path is not None]
-    return units
 
 
 def check_units(units: Units) -> dict[str, list[tuple[int, Path]]]:
