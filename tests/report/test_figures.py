@@ -171,7 +171,7 @@ def test_curves_start_at_nothing_and_run_through_the_gain_shares():
         x, y = lines[curve.allocator]
         assert x == pytest.approx([0, *(100 * a for a in curve.alpha)])
         assert y == pytest.approx([0, *(100 * share for share in curve.gain_share)])
-    assert lines["all-full"][1] == pytest.approx([100 * result.setting["all_full_share"]] * 2)
+    assert lines["always"][1] == pytest.approx([100 * result.setting["all_full_share"]] * 2)
     curves = {curve.allocator: curve for curve in result.curves}
     for band in axes.collections:
         curve = curves[band.get_label()]

@@ -154,7 +154,7 @@ def _table(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]],
 
 LADDER = "oracle-ladder"
 NO_COST, UNPRICED = Reason.NO_COST.text(), "no cost"
-UNLISTED = ("all-full", "oracle", LADDER)
+UNLISTED = ("never", "all-full", "oracle", LADDER)
 
 
 def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: float = 0.2) -> Table:
