@@ -225,7 +225,8 @@ def compare(
     if json:
         terminal.print_json([dict(row) | provenance for row in rows])
     else:
-        terminal.print_tables([comparison_table(rows)])
+        both = [row for result in results.values() for row in result.rows if row.allocator in (one, other)]
+        terminal.print_tables([comparison_table(rows, both)])
     if following is not None:
         verdicts = [(row.candidate, row.baseline, row.budget, row.of, row.verdict) for row in rows]
         print_plan(
