@@ -204,13 +204,16 @@ def _(thing: Result) -> Brief:
     budgets = list(dict.fromkeys(row.budget for row in thing.rows))
     if not budgets:
         return Brief(tuple(setting_sentences(thing.setting)), Table("No allocator was judged", ("allocator",), ()))
-    judging = [row.budget for row in thing.rows if row.spender is None and row.verdict_words] or budgets
-    chosen = next((budget for budget in judging if budget.holds(kind="selection", alpha=HEADLINE)), judging[0])
-    spenders = {row.budget: (row.allocator, row.chance, row.oracle) for row in thing.rows if row.name == row.spender}
-    rows = [row for row in thing.rows if row.budget == chosen or row.allocator in spenders.get(row.budget, ())]
+    # A router that chooses itself is judged at what it spends, so its rows are under a budget of their own.
+    names = {row.budget: {row.name, row.chance, row.oracle} for row in thing.rows if row.name == row.spender}
+    judging = [row.budget for row in thing.rows if row.spender is None and row.verdict_words]
+    judging = judging or ([] if names else budgets)
+    chosen = next((b for b in judging if b.holds(kind="selection", alpha=HEADLINE)), judging[0] if judging else None)
+    beside = {budget: {*own, "never", "all-full"} for budget, own in names.items()}
+    rows = [row for row in thing.rows if row.budget == chosen or row.allocator in beside.get(row.budget, ())]
     budgets = [budget for budget in budgets if budget not in {row.budget for row in rows}]
-    columns = [name for name in BRIEF_COLUMNS if name != "budget" or any(row.spender for row in rows)]
-    title = "Against random" if spenders else f"At {chosen.label}, against random"
+    columns = [name for name in BRIEF_COLUMNS if name != "budget" or names]
+    title = "Against random" if names or chosen is None else f"At {chosen.label}, against random"
     table = verdict_table(_first(rows), title).select(*columns)
     words = (next(iter(setting_sentences(thing.setting))), *(f"Note: {warning}" for warning in thing.warnings))
     return Brief(words, table, (*closing_sentences(rows), *_more(thing, rows, budgets)))

@@ -70,7 +70,7 @@ function sentence(row) {
   const shown = interval ? [" ", h("span", { class: row.stale ? "stale-text num" : "num", title: row.stale ? "as judged with the weights of the result" : null }, interval)] : ` (no interval: ${row.reason || "undefined"})`;
   const difference = row.versus_random_unit === "loss" ? lossDifference(row) : row.versus_random === null ? "" : h("span", { class: "num" }, `; ${signed(row.versus_random)} points against ${chanceOf(row)}`, shown);
   const words = { better: ` is better than ${chanceOf(row)} at ${at}${weakness(row)}: `, worse: ` is worse than ${chanceOf(row)} at ${at}${weakness(row)}: `, unresolved: ` is not told apart from ${chanceOf(row)} at ${at}: ` };
-  return h("p", {}, name, row.stale ? ` at ${at}: ` : row.answer ? ` at ${at} is ${row.answer}: ` : words[row.verdict] || ` at ${at}: `, gains, difference, otherOpinion(row), ".");
+  return h("p", {}, name, row.stale ? ` at ${at}: ` : row.answer ? ` at ${at}${row.spender ? "," : ""} is ${row.answer}: ` : words[row.verdict] || ` at ${at}: `, gains, difference, otherOpinion(row), ".");
 }
 
 // Without a usable all-cheap loss, the difference is in units of the loss.
@@ -250,7 +250,7 @@ function curves(cell, view, state) {
   if (!["", "all", ...names].includes(state.band)) state.band = names.length > 4 ? names[0] : "all";
   const beside = new Set(own(view.rows).flatMap((row) => [row.chance, row.oracle]));
   const all = [...view.curves.filter((curve) => !isReference(curve.allocator) || beside.has(curve.allocator)), ...pointsOf(view)];
-  const lines = all.map((curve) => ({ ...curve, plain: isReference(curve.allocator), band: !isReference(curve.allocator) && ["all", curve.allocator].includes(state.band), colour: isReference(curve.allocator) ? "var(--reference)" : state.colours[curve.allocator], dash: curve.allocator.startsWith("random") && isReference(curve.allocator) ? "5 4" : isReference(curve.allocator) ? "1.5 4" : state.dashes[curve.allocator] }));
+  const lines = all.map((curve) => ({ ...curve, plain: isReference(curve.allocator), allocator: beside.has(`${curve.allocator}-ladder`) && isReference(curve.allocator) ? `${curve.allocator} (full mode only)` : curve.allocator, band: !curve.lone && !isReference(curve.allocator) && ["all", curve.allocator].includes(state.band), colour: isReference(curve.allocator) ? "var(--reference)" : state.colours[curve.allocator], dash: curve.allocator.startsWith("random") && isReference(curve.allocator) ? "5 4" : isReference(curve.allocator) ? "1.5 4" : state.dashes[curve.allocator] }));
   if (lines.every((item) => item.gain_share.every((v) => v === null))) return [h("h3", {}, "Over all budgets"), absent("shares of the all-cheap loss are undefined, because it is not positive.")];
   const budget = view.rows.find((row) => budgetKey(row) === state.budget);
   const points = budget && budget.kind === "selection" ? [budget.alpha] : [];
