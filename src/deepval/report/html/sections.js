@@ -250,7 +250,7 @@ function curves(cell, view, state) {
   if (!["", "all", ...names].includes(state.band)) state.band = names.length > 4 ? names[0] : "all";
   const beside = new Set(own(view.rows).flatMap((row) => [row.chance, row.oracle]));
   const all = [...view.curves.filter((curve) => !isReference(curve.allocator) || beside.has(curve.allocator)), ...pointsOf(view)];
-  const lines = all.map((curve) => ({ ...curve, plain: isReference(curve.allocator), allocator: beside.has(`${curve.allocator}-ladder`) && isReference(curve.allocator) ? `${curve.allocator} (full mode only)` : curve.allocator, band: !curve.lone && !isReference(curve.allocator) && ["all", curve.allocator].includes(state.band), colour: isReference(curve.allocator) ? "var(--reference)" : state.colours[curve.allocator], dash: curve.allocator.startsWith("random") && isReference(curve.allocator) ? "5 4" : isReference(curve.allocator) ? "1.5 4" : state.dashes[curve.allocator] }));
+  const lines = all.map((curve) => ({ ...curve, plain: isReference(curve.allocator), allocator: beside.has(`${curve.allocator}-ladder`) && isReference(curve.allocator) ? `${curve.allocator}, full only` : curve.allocator, band: !curve.lone && !isReference(curve.allocator) && ["all", curve.allocator].includes(state.band), colour: isReference(curve.allocator) ? "var(--reference)" : state.colours[curve.allocator], dash: curve.allocator.startsWith("random") && isReference(curve.allocator) ? "5 4" : isReference(curve.allocator) ? "1.5 4" : state.dashes[curve.allocator] }));
   if (lines.every((item) => item.gain_share.every((v) => v === null))) return [h("h3", {}, "Over all budgets"), absent("shares of the all-cheap loss are undefined, because it is not positive.")];
   const budget = view.rows.find((row) => budgetKey(row) === state.budget);
   const points = budget && budget.kind === "selection" ? [budget.alpha] : [];
@@ -266,7 +266,7 @@ function curves(cell, view, state) {
 function benefitAndHarm(cell, view, state) {
   // The references that the verdicts use, and no other.
   const beside = new Set(["never", "all-full", ...own(rowsAt(view, state.budget)).flatMap((row) => [row.chance || "random", row.oracle || "oracle"])]);
-  const rows = bestFirst(cell, state.budget, rowsAt(view, state.budget)).filter((row) => !isReference(row.allocator) || beside.has(row.allocator)).map((row) => ({ ...row, name: `${nameOf(row)}${beside.has(`${row.allocator}-ladder`) ? " (full mode only)" : ""}` }));
+  const rows = bestFirst(cell, state.budget, rowsAt(view, state.budget)).filter((row) => !isReference(row.allocator) || beside.has(row.allocator)).map((row) => ({ ...row, name: `${nameOf(row)}${beside.has(`${row.allocator}-ladder`) ? ", full only" : ""}` }));
   const per = (row, value) => (known(value) && row.cheap_loss > 0 ? value / row.cheap_loss : null);
   const domain = domainOf(rows.flatMap((row) => [per(row, row.benefit), known(row.harm) ? -per(row, row.harm) : null]));
   const draw = (width) => rowChart(width, rows, {
