@@ -339,7 +339,7 @@ class Gate:
     def __post_init__(self) -> None:
         if all(row.verdict is None for row in self.rows):
             reason = self.rows[0].reason if self.rows else "the two have no budget in common"
-            raise InputError(f"A gate (--fail-if) needs a verdict; there is none: {reason}.")
+            raise InputError(f"--fail-if needs a verdict; there is none: {reason}.")
 
     @property
     def failures(self) -> list[AnyComparison]:
