@@ -225,7 +225,7 @@ def test_a_long_result_is_summarised_and_all_of_it_is_printed_on_request(crowd, 
     for verdict in {row.verdict for row in entered}:
         assert f"{sum(row.verdict == verdict for row in entered)} {verdict}" in counts
     for row in result.rows:
-        assert row.allocator in whole
+        assert row.name in whole
     assert len(done.splitlines()) < 250 < 572 < len(whole.splitlines())
 
 

@@ -20,11 +20,10 @@ from deepval.tables.scores import REFERENCES
 
 HEADLINE = 0.2
 """Of several budgets, a figure shows the nearest to this one."""
+DASHES = {"random": (4, 2), "oracle": (1, 1.2)}
 CAUSES = {"overhead": style.SERIES[2], "ranking": style.SERIES[0], "causal": style.SERIES[1]}
 FREE_CAUSES = {"missed value": style.SERIES[0], "selected harm": style.HARMED}
-REFERENCE_DASHES = {"random-ladder": (0, (4, 2)), "oracle-ladder": (0, (1, 1.2))}
-REFERENCE_DASHES |= {"random": (0, (4, 2)), "oracle": (0, (1, 1.2))}
-LADDERS = {"random": "random-ladder", "oracle": "oracle-ladder"}
+REFERENCE_DASHES = {f"{name}{end}": (0, dash) for end in ("-ladder", "") for name, dash in DASHES.items()}
 MOST, BANDS = 5, 2
 """Largest number of curves with a colour and a name, and of bands: more could not be distinguished."""
 RANDOM_LINE: dict[str, Any] = {"color": style.SOFT, "linewidth": 0.9, "linestyle": (0, (1, 1.2))}
@@ -186,7 +185,7 @@ def draw_curves(axes: Axes, result: Result, lines: Iterable[Curve], *, marker: s
         handles.append((*bands, line))
     for name, dash in REFERENCE_DASHES.items():
         if name in curve_of:
-            minor = f"{LADDERS.get(name)}" in curve_of
+            minor = f"{name}-ladder" in curve_of
             look: dict[str, Any] = {"color": style.SOFT if minor else style.INK, "linewidth": 0.9, "linestyle": dash}
             label = f"{name} (full mode only)" if minor else name
             handles.append(tuple(axes.plot(*_line(curve_of[name]), label=label, **look)))
