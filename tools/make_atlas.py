@@ -212,7 +212,8 @@ def pair_table(found: Sequence[Pair]) -> str:
             lines.append([
                 p.dear if p.priced else f"{p.cheap} → {p.dear}", f"{100 * p.affected:.0f}", f"{100 * p.harm_rate:.0f}",
                 figure(p.harm_ratio, ".2f"), f"{figure(p.auc[0], '.2f')}{resolved}",
-                f"{100 * p.always:+.0f}", f"{100 * p.random:+.0f}", f"{100 * p.router:+.0f}", f"{around(p.ndg)} {verdict(p.over_mixture)}".removesuffix(" open"),
+                f"{100 * p.always:+.0f}", f"{100 * p.random:+.0f}", f"{100 * p.router:+.0f}",
+                f"{around(p.ndg)} {verdict(p.over_mixture)}".removesuffix(" open"),
             ])  # fmt: skip
     header = ["pair", "affected", "harm", "ratio", "AUC", "always", "random", "router", "nDG; beats mixture?"]
     return markdown(header, lines)

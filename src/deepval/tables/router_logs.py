@@ -163,7 +163,8 @@ def _selected_models(answers: _Answers, models: Sequence[str] | None, source: st
         rank = np.array([name.startswith(STRONG) for name in names])
     else:
         rank = np.nanmean(answers.quality, axis=0)
-        note = f"{source}: has no costs, so models are ordered by rising mean quality; --modes sets another order."
+        order = "ordered by rising mean quality; --modes sets another order, --prices names a list of prices"
+        note = f"{source}: has no costs, so models are {order}."
         warnings.warn(InputWarning(note), stacklevel=4)
     return [names[i] for i in np.argsort(rank, kind="stable")]
 
