@@ -44,6 +44,7 @@ class Pair(NamedTuple):
     affected: float
     harm_rate: float
     harm_ratio: float
+    harms: bool
     score: str
     auc: tuple[float, float, float]
     always: float
@@ -116,10 +117,16 @@ def pairs(name: str, table: deepval.ValueTable) -> Iterable[Pair]:
         over = np.percentile((gain - mixture) / result.samples.cheap_loss, (2.5, 97.5))
         yield Pair(
             *(name, short(cheap), short(dear), len(pair), len(pair.unit_ids), bool(pair.input_costs)),
-            *(pair.affected / len(pair), pair.harm_rate, pair.harm_ratio, score, auc(pair, values)),
+            *(pair.affected / len(pair), pair.harm_rate, pair.harm_ratio, harms(pair), score, auc(pair, values)),
             *(pair.full_gain / pair.cheap_loss, random["gain_share"], row["gain_share"], interval(row, "ndg")),
             ((row["gain"] - max(random["gain"], 0.0)) / pair.cheap_loss, *over.tolist()),
         )
+
+
+def harms(table: deepval.ValueTable) -> bool:
+    """Whether always calling the dear model is worse than never: a normal 95 % interval of the gain over units."""
+    gain = np.bincount(table.unit, weights=table.decision_values)
+    return bool(gain.sum() + 1.96 * np.sqrt(len(gain)) * gain.std() < 0)
 
 
 def auc(table: deepval.ValueTable, score: np.ndarray, draws: int = 1000) -> tuple[float, float, float]:
@@ -227,17 +234,16 @@ def count_table(found: Sequence[Pair]) -> str:
     for name, mine in groups.items():
         ratios, rates = ([getattr(pair, field) for pair in mine] for field in ("harm_ratio", "harm_rate"))
         verdicts = [verdict(pair.over_mixture) for pair in mine]
-        over_random = [pair.router > pair.random for pair in mine]
         lines.append([
             name, len(mine), f"{100 * np.median(rates):.0f} ({100 * min(rates):.0f}-{100 * max(rates):.0f})",
             f"{np.nanmedian(ratios):.2f} ({np.nanmin(ratios):.2f}-{np.nanmax(ratios):.2f})",
-            sum(ratio > 1 for ratio in ratios),
+            f"{sum(ratio > 1 for ratio in ratios)} ({sum(pair.harms for pair in mine)})",
             sum(pair.auc[1] > 0.5 for pair in mine), sum(pair.auc[2] < 0.5 for pair in mine),
-            verdicts.count("yes"), verdicts.count("worse"), verdicts.count("open"), sum(over_random),
+            verdicts.count("yes"), verdicts.count("worse"), verdicts.count("open"),
             f"{np.nanmedian([pair.ndg[0] for pair in mine]):.2f}",
         ])  # fmt: skip
-    header = ["score", "pairs", "harm rate %, median (range)", "harm ratio, median (range)", "ratio > 1"]
-    header += ["AUC > 0.5", "AUC < 0.5", "beats mixture", "worse", "open", "above random", "median nDG"]
+    header = ["score", "pairs", "harm rate %, median (range)", "harm ratio, median (range)", "ratio > 1 (resolved)"]
+    header += ["AUC > 0.5", "AUC < 0.5", "beats mixture", "worse", "open", "median nDG"]
     return markdown(header, lines)
 
 
