@@ -415,11 +415,9 @@ def write_values(table: ValueTable, path: str | Path) -> None:
 
 def attribute_scores(table: ValueTable) -> dict[str, Float[np.ndarray, "input"]]:
     """Scores that an imported table brings along: 1 - confidence of the cheap model, and every other attribute."""
-    numeric = {name: column for name, column in table.attributes.items() if column.dtype.kind in "fiu"}
-    scores = {
-        "low_confidence" if name == "confidence" else name: 1.0 - column if name == "confidence" else column
-        for name, column in numeric.items()
-    }
+    scores = {name: column for name, column in table.attributes.items() if column.dtype.kind in "fiu"}
+    if "confidence" in scores:
+        scores["low_confidence"] = 1.0 - scores.pop("confidence")
     return {name: score for name, score in scores.items() if np.isfinite(score).all()}
 
 
