@@ -18,7 +18,7 @@ from deepval.cli.options import Json, Seed
 from deepval.cli.report_page import page_text, read_result
 from deepval.cli.terminal import say
 from deepval.datasets.synthetic import WorldSettings
-from deepval.errors import InputWarning
+from deepval.errors import InputWarning, library
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.allowances import LEVELS, Latency, Selection
@@ -54,6 +54,8 @@ def demo(
     Example: deepval demo --out demo
     """
     check_writable(out, folder=True)
+    for name in ("scipy", "pyarrow", "sklearn", "PIL"):
+        library(name, purpose="The demo", extra="fit")
     if pixel:
         torch_library()
     world = sources.synthetic(seed=seed, settings=WorldSettings(scenes=scenes))

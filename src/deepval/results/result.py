@@ -20,7 +20,7 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Float
 from deepval.display import Printable, view
-from deepval.errors import InputError, InputWarning, quote, suggestion
+from deepval.errors import InputError, InputWarning, library, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, plain, sha256
 from deepval.files.reading import check_file_form
@@ -353,7 +353,7 @@ class Result(Printable):
 
     def to_arrow(self) -> Any:
         """Rows and slices as a pyarrow Table."""
-        import pyarrow as pa
+        pa = library("pyarrow")
 
         kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
         forms = {name: get_args(column.form) or (column.form,) for name, column in Row.columns().items()}
