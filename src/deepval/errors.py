@@ -1,12 +1,15 @@
 """Errors and warnings that deepval raises on purpose, and the wording that their one-line messages share."""
 
 import errno
+import json
 import os
 import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 LONGEST_QUOTE = 60
 """Largest number of characters of a quoted value in a message."""
@@ -26,7 +29,7 @@ EXTRAS = {
     "shapely": ("planners", "A lane map"),
     "onnxruntime": ("vision", "Running a network"),
     "cv2": ("vision", "Reading pictures"),
-    "torch": ("torch", "Training a network"),
+    "torch": ("torch", "The learned planner or training a network"),
     "ray": ("ray", "The engine ray"),
 }
 """The extra that installs each optional library, and what needs it, as the subject of a sentence."""
@@ -100,15 +103,13 @@ def missing_library(module: str, *, purpose: str = "", extra: str = "") -> Input
     """The error about a library that is not installed."""
     package = module.partition(".")[0]
     of, what = EXTRAS.get(package, ("", ""))
-    return InputError(f"{purpose or what} needs {package}, which is not installed: {install_command(extra or of)}.")
+    command = install_command(extra or of) if extra or of else f"pip install {package}"
+    return InputError(f"{purpose or what} needs {package}, which is not installed: {command}.")
 
 
 def install_command(extra: str) -> str:
     """The command that installs an extra, for the way in which deepval itself was installed."""
-    import json  # all of these are only needed when a library is missing
-    from importlib.metadata import PackageNotFoundError, distribution
-    from pathlib import Path
-    from urllib.parse import unquote
+    from importlib.metadata import PackageNotFoundError, distribution  # only needed when a library is missing
 
     try:
         package = distribution("deepval")

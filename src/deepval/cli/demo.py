@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from deepval.allocators.pixel_training import torch_library
 from deepval.cells import build, fitting, sources
 from deepval.cells import folder as folders
 from deepval.cells.fitting import Scored
@@ -57,7 +56,7 @@ def demo(
     for name in ("scipy", "pyarrow", "sklearn", "PIL"):
         library(name, purpose="The demo", extra="fit")
     if pixel:
-        torch_library()
+        library("torch")
     world = sources.synthetic(seed=seed, settings=WorldSettings(scenes=scenes))
     systems, geometries = (tuple(dict.fromkeys(part)) for part in zip(*PAPER, strict=True))
     free: dict[str, Result] = {}

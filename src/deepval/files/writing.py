@@ -200,12 +200,11 @@ def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
 
 
 def _flock(handle: Any, *flags: str) -> None:
-    """Lock an open file until it is closed; an OSError where the system (Windows) or the file system has no locks."""
-    try:
+    """Lock an open file until it is closed; an OSError where the file system has no locks. Windows has none at all."""
+    with suppress(ImportError):
         import fcntl
-    except ImportError as error:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from error
-    fcntl.flock(handle, sum(getattr(fcntl, flag) for flag in flags))
+
+        fcntl.flock(handle, sum(getattr(fcntl, flag) for flag in flags))
 
 
 def _write_through(path: Path, data: bytes) -> None:

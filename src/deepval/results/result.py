@@ -11,7 +11,6 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -362,12 +361,12 @@ class Result(Printable):
 
     def to_pandas(self) -> Any:
         """Rows and slices as a pandas DataFrame, where pandas is installed."""
-        _library("pandas")
+        library("pandas", purpose="to_pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
         """Rows and slices as a polars DataFrame, where polars is installed."""
-        return _library("polars").from_arrow(self.to_arrow())
+        return library("polars", purpose="to_polars").from_arrow(self.to_arrow())
 
     def plot(self, kind: str | None = None) -> Any:
         """A matplotlib Figure, which notebooks show and `savefig` writes.
@@ -403,16 +402,6 @@ class Result(Printable):
         check_whole(loaded, path)
         samples = read_samples(samples_path(file), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
         return dataclasses.replace(loaded, samples=samples)
-
-
-def _library(name: str) -> Any:
-    """Import a library that deepval does not require."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise InputError(
-            f"to_{name} needs {name}, which is not installed: pip install {name}, or take to_arrow()."
-        ) from None
 
 
 AnyRecord = TypeVar("AnyRecord", Row, Threshold)

@@ -227,8 +227,7 @@ def _head(path: Path, source: str) -> tuple[int, dict[str, Any]]:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _damage_error(path, error) from error
     names = schema.names
-    if len(set(names)) < len(names):
-        raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
+    columns.refuse_equal_names(names, source)
     return rows, dict(zip(names, schema.types, strict=True))
 
 

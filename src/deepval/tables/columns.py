@@ -207,10 +207,9 @@ def parquet_table(content: Path | bytes, source: str) -> Any:
 
 
 def _read_csv(path: Path) -> Columns:
-    try:
+    result = None
+    with suppress(ImportError):
         result = _read_by_arrow(path)
-    except ImportError:
-        result = None
     if result is None or len(result.data) == 1:
         _refuse_other_separators(path)
     result = _read_by_python(path) if result is None else result
@@ -263,7 +262,7 @@ def _read_by_python(path: Path) -> Columns:
                 f"{path}: rows must be equally long; row {number} has {len(row)} cells and the header {len(header)}: "
                 f"{quote(','.join(row))}. Check that {more}the file is not cut."
             )
-    _refuse_equal_names(header, str(path))
+    refuse_equal_names(header, str(path))
     cells = ([row[at] for row in rows] for at in range(len(header)))
     return Columns(str(path), {n: _typed(c, text=n in ID_COLUMNS) for n, c in zip(header, cells, strict=True)})
 
@@ -313,13 +312,14 @@ def of_arrow(table: Any, source: str, *, only: Collection[str] | None = None) ->
         names = table.column_names
     except UnicodeDecodeError:
         raise InputError(f"{source}: column names must be UTF-8 text. Save it as UTF-8.") from None
-    _refuse_equal_names(names, source)
+    refuse_equal_names(names, source)
     pairs = zip(names, table.columns, strict=True)
     selected = {name: column for name, column in pairs if only is None or name in only}
     return Columns(source, {n: to_numpy(c, f"{source}: column {n!r}") for n, c in selected.items()})
 
 
-def _refuse_equal_names(names: Sequence[str], source: str) -> None:
+def refuse_equal_names(names: Sequence[str], source: str) -> None:
+    """Raise where two columns have one name."""
     if len(set(names)) < len(names):
         raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
 
