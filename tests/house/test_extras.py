@@ -237,6 +237,7 @@ TABLES = {
     "large": "unit,input,loss_a\nu,1,9223372036854775807\nu,2,9223372036854775808\n",
     "underscores": "unit,input,loss_a\nu,1,1_000\n",
     "spaces": "unit,input,loss_a\nu,1, 2\nu,2,3 \n",
+    "long": f"unit,input,loss_a,text\nu,1,1,{'x' * 200_000}\n",
     "letters": "unit,input,ä\nu,ü,ß\n",
     "no rows": "unit,input,loss_a\n",
     "zeros in front": "unit,input,loss_a\n007,08,09\n",

@@ -243,6 +243,7 @@ def _read_by_arrow(path: Path) -> Columns | None:
 def _read_by_python(path: Path) -> Columns:
     """Columns of a CSV file without Arrow, ten times slower; a file that Arrow refuses is an error that says why."""
     content, why = reading.content(path, largest=path.stat().st_size), "it has no lines"
+    csv.field_size_limit(max(csv.field_size_limit(), min(len(content), 2**31 - 1)))
     try:
         rows = list(filter(None, csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))))
     except UnicodeDecodeError as bad:
@@ -270,12 +271,11 @@ def _read_by_python(path: Path) -> Columns:
 def _typed(cells: Sequence[str], *, text: bool) -> np.ndarray:
     """Cells of a CSV file as integers, truth values, floats or text; nulls are NaN among floats and None elsewhere."""
     values = [None if cell in NULLS else cell for cell in cells]
-    nulls = None in values
     if not text and not any("_" in cell for cell in cells):  # Python, unlike others, reads 1_000
         for convert, kind in ((int, np.int64), (TRUTHS.__getitem__, np.bool_), (float, np.float64)):
             with suppress(ValueError, KeyError, OverflowError):
                 numbers = [None if value is None else convert(value) for value in values]
-                return np.array(numbers, dtype=object if nulls and kind is not np.float64 else kind)
+                return np.array(numbers, dtype=object if None in values and kind is not np.float64 else kind)
     return np.array(values, dtype=object)
 
 
