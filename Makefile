@@ -1,6 +1,8 @@
-# deepval: `make demo` shows it, `make test` checks it; both set up what they need in .venv.
+# deepval: `make demo` shows it, `make test` checks it; both set up what they need in an environment of their own.
 PYTHON ?= python3
-BIN := .venv/bin
+# A copy of the package in .venv (`pip install .`) is the user's: it stays, and make sets up another environment.
+ENV := $(if $(wildcard .venv/lib/python*/site-packages/deepval),.venv-make,.venv)
+BIN := $(ENV)/bin
 PYTEST := $(BIN)/python -m pytest --jaxtyping-packages=deepval,typechecker.check
 SHARED ?= $(abspath ../shared)
 # Compiled modules are kept, whatever the machine says: tests start commands by the hundred.
@@ -9,59 +11,62 @@ export PYTHONDONTWRITEBYTECODE :=
 .PHONY: demo test quick check slow bench lock clean
 .DELETE_ON_ERROR:
 
-demo: .venv/core
+demo: $(ENV)/core
 	$(BIN)/deepval demo --out demo
 
 test: check
 	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -n 2 -m "not slow"
 
-quick: .venv/torch
+quick: $(ENV)/torch
 	$(PYTEST) -n 2 -q -m "not slow and not shared and not browser and not long"
 
-check: .venv/torch
+check: $(ENV)/torch
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/basedpyright
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-slow: .venv/dev .venv/torch .venv/ray .venv/devkit
+slow: $(ENV)/dev $(ENV)/torch $(ENV)/ray $(ENV)/devkit
 	DEEPVAL_SHARED="$(SHARED)" $(PYTEST) -m slow -s
 
-bench: .venv/dev
+bench: $(ENV)/dev
 	DEEPVAL_SHARED="$(SHARED)" $(BIN)/python benchmarks/run.py
 
-# The environment: exact versions with hashes; the package itself is linked, not copied.
-.venv/core: requirements/core.lock pyproject.toml
-	$(PYTHON) -m venv .venv
+# The environment: exact versions with hashes of what the extras fit, parquet and plot need; the package itself is
+# linked, not copied.
+$(ENV)/core: requirements/core.lock pyproject.toml
+	$(PYTHON) -m venv $(ENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/core.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	touch $@
 
-.venv/dev: .venv/core requirements/dev.lock
+$(ENV)/dev: $(ENV)/core requirements/dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
 	touch $@
 
 # To train the pixel router and the learned planner, by the build of requirements/torch.txt.
-.venv/torch: .venv/dev requirements/torch.txt
+$(ENV)/torch: $(ENV)/dev requirements/torch.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/torch.txt \
 	  --editable '.[torch]' --no-build-isolation
 	touch $@
 
 # To work on units by a cluster, with the version of requirements/ray.txt.
-.venv/ray: .venv/dev requirements/ray.txt
+$(ENV)/ray: $(ENV)/dev requirements/ray.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements/ray.txt \
 	  --editable '.[ray]' --no-build-isolation
 	touch $@
 
 # To compare the nuScenes reader with the devkit's, which wants old versions of what we use.
-.venv/devkit: .venv/dev
+$(ENV)/devkit: $(ENV)/dev
 	$(PYTHON) -m venv $@
 	$@/bin/python -m pip install --quiet --disable-pip-version-check nuscenes-devkit==1.2.0
 
 # Maintainers: renew the exact versions (needs uv).
 lock:
-	uv pip compile pyproject.toml --group build --universal --generate-hashes --no-header --no-annotate -o requirements/core.lock
-	uv pip compile pyproject.toml --group build --group dev --universal --generate-hashes --no-header --no-annotate -o requirements/dev.lock
+	uv pip compile pyproject.toml --extra fit --extra plot --group build \
+	  --universal --generate-hashes --no-header --no-annotate -o requirements/core.lock
+	uv pip compile pyproject.toml --extra fit --extra plot --group build --group dev \
+	  --universal --generate-hashes --no-header --no-annotate -o requirements/dev.lock
 
 clean:
-	rm -rf .venv demo dist build
+	rm -rf $(ENV) demo dist build

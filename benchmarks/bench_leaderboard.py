@@ -65,7 +65,7 @@ def size(home: Path, number: int, cells: int, settings: WorldSettings) -> list[F
     words = ("leaderboard", entries, "--cells", chosen, "--cache", home / f"cache-{number}-{cells}", "--out")
     figures = []
     for turn in ("anew", "again"):
-        run = run_alone("-m", "deepval.cli", *words, home / f"out-{number}-{cells}-{turn}")
+        run = run_alone("-m", "deepval", *words, home / f"out-{number}-{cells}-{turn}")
         figures.append(
             Figure(
                 f"leaderboard, {number} submissions x {cells} cells, {turn}",

@@ -21,7 +21,7 @@ LONG = frozenset(
         *("allocators", "bounded_reading", "browser", "build", "cell_files", "cli", "diagnostics", "docs", "figures"),
         *("driving_shared", "export", "road_view", "terminal", "edges", "stored_judgement"),
         *("fitting", "frames", "golden", "house", "html_report", "leaderboard", "models", "options", "own_allocator"),
-        *("package", "perceive", "pixel_router", "profile", "regime", "results_page", "scenarionet", "seam"),
+        *("package", "extras", "perceive", "pixel_router", "profile", "regime", "results_page", "scenarionet", "seam"),
         *("shared_kitti", "submissions", "synthetic", "terms", "tracks", "built_in_modes", "observed_cells"),
         *("analysing", "escalation_analyses", "mechanism", "notebook", "python", "readme"),
         *("observations", "closed_loop", "drive_command", "nuplan", "learned_planner", "learned_training"),

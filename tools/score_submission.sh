@@ -8,14 +8,14 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 submissions=$1 cells=$2 out=$3
 shift 3
 if [ -z "${PYTHON:-}" ]; then
-  make -C "$root" .venv/core
-  PYTHON=$root/.venv/bin/python
+  make -C "$root" ENV=.venv-make .venv-make/core
+  PYTHON=$root/.venv-make/bin/python
 fi
 # Every submission is read by a process with bounds of its own; these are for the whole. -P keeps the working folder
 # off Python's path.
 ulimit -v 8000000 || [ "$(uname)" = Darwin ] # which bounds no memory
 ulimit -t 3600
-deepval() { "$PYTHON" -P -m deepval.cli "$@"; }
+deepval() { "$PYTHON" -P -m deepval "$@"; }
 if [ -z "$(find "$cells" -name manifest.json -print -quit 2>/dev/null)" ]; then
   deepval build --out "$cells" --geometry monocular --geometry oracle --system braking --system receding-horizon \
     --costs jetson-agx-xavier

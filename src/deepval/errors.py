@@ -1,13 +1,15 @@
 """Errors and warnings that deepval raises on purpose, and the wording that their one-line messages share."""
 
 import errno
+import json
 import os
-import re
 import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 LONGEST_QUOTE = 60
 """Largest number of characters of a quoted value in a message."""
@@ -16,6 +18,21 @@ QUOTABLE = ("builtins", "numpy", "datetime", "decimal", "fractions", "pathlib")
 
 ABSENT = ("is not installed", "no such file", "no such folder", os.strerror(errno.ENOENT))
 """Phrases in messages about missing files and libraries."""
+
+EXTRAS = {
+    "pyarrow": ("parquet", "A Parquet file, a cell or an Arrow table"),
+    "matplotlib": ("plot", "A figure"),
+    "PIL": ("fit", "A picture"),
+    "sklearn": ("fit", "Fitting"),
+    "scipy": ("fit", "Matching detections with objects"),
+    "threadpoolctl": ("fit", "A limit on threads"),
+    "shapely": ("planners", "A lane map"),
+    "onnxruntime": ("vision", "Running a network"),
+    "cv2": ("vision", "Reading pictures"),
+    "torch": ("torch", "The learned planner or training a network"),
+    "ray": ("ray", "The engine ray"),
+}
+"""The extra that installs each optional library, and what needs it, as the subject of a sentence."""
 
 LONGEST, END_LENGTH = 2000, 600
 """Largest number of characters of a message, and of its end, which has the advice, if the middle is left out."""
@@ -63,32 +80,52 @@ def reason(error: BaseException) -> str:
     return first or type(error).__name__
 
 
-def library(module: str, *, purpose: str, extra: str) -> Any:
+def library(module: str, *, purpose: str = "", extra: str = "") -> Any:
     """Import a library of an optional extra, or raise InputError with the command that installs it.
 
     ONNX Runtime is imported nowhere else. Unless the variable is set before the import, it starts telemetry, which
     looks up hosts and writes an identifier of the machine to the user's cache folder; `disable_telemetry_events()`
     comes too late.
+
+    Args:
+        module: Name of the module.
+        purpose: What needs it, as the subject of a sentence; that of `EXTRAS` by default.
+        extra: The extra to install; that of `EXTRAS` by default.
     """
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     try:
         return import_module(module)
     except ImportError as error:
-        raise InputError(
-            f"{purpose} needs {module}, which is not installed: pip install {extra_requirements(extra)}."
-        ) from error
+        raise missing_library(module, purpose=purpose, extra=extra) from error
 
 
-def extra_requirements(extra: str) -> str:
-    """The packages of an extra as arguments of `pip install`, which work in a checkout and elsewhere."""
-    from importlib.metadata import PackageNotFoundError, requires  # only needed when a library is missing
+def missing_library(module: str, *, purpose: str = "", extra: str = "") -> InputError:
+    """The error about a library that is not installed."""
+    package = module.partition(".")[0]
+    of, what = EXTRAS.get(package, ("", ""))
+    command = install_command(extra or of) if extra or of else f"pip install {package}"
+    return InputError(f"{purpose or what} needs {package}, which is not installed: {command}.")
+
+
+def install_command(extra: str) -> str:
+    """The command that installs an extra, for the way in which deepval itself was installed."""
+    from importlib.metadata import PackageNotFoundError, distribution  # only needed when a library is missing
 
     try:
-        lines = requires("deepval") or []
+        package = distribution("deepval")
+        origin = json.loads(package.read_text("direct_url.json") or "{}")
+        program = "uv pip" if (package.read_text("INSTALLER") or "").strip() == "uv" else "pip"
     except PackageNotFoundError:  # the source tree is on the path without being installed
-        return shlex.quote(f".[{extra}]")
-    pattern = re.compile(rf"extra == ['\"]{re.escape(extra)}['\"]")
-    return " ".join(shlex.quote(line.split(";")[0].strip()) for line in lines if pattern.search(line))
+        origin, program = {"url": Path(__file__).parents[2].as_uri(), "dir_info": {}}, "pip"
+    target, url, editable = f"deepval[{extra}]", origin.get("url", ""), ""
+    if "dir_info" in origin:  # a checkout
+        folder = Path(unquote(url.removeprefix("file:///" if os.name == "nt" else "file://")))
+        target = f"{'.' if folder.resolve() == Path.cwd() else folder}[{extra}]"
+        editable = "-e " if origin["dir_info"].get("editable") else ""
+    elif url:  # a wheel or a repository
+        commit = origin.get("vcs_info")
+        target += f" @ {commit['vcs']}+{url}@{commit['commit_id']}" if commit else f" @ {url}"
+    return f"{program} install {editable}" + (f'"{target}"' if os.name == "nt" else shlex.quote(target))
 
 
 def is_of_machine(error: BaseException) -> bool:

@@ -328,7 +328,7 @@ def test_the_action_installs_itself_apart(tmp_path):
     environment = tmp_path / "deepval-gate"
     assert (tmp_path / "log").read_text().splitlines() == [
         f"{fake} -m venv {environment}",
-        f"{environment}/bin/python -m pip install --quiet --disable-pip-version-check {ROOT}",
+        f"{environment}/bin/python -m pip install --quiet --disable-pip-version-check {ROOT}[parquet]",
     ]
     assert (tmp_path / "out").read_text() == f"program={environment}/bin/deepval\n"
 

@@ -240,7 +240,7 @@ def test_ctrl_c_while_libraries_load_is_one_sentence(tmp_path):
     (tmp_path / "numpy.py").write_text("import sys, time\nprint('loading', flush=True)\ntime.sleep(600)\n")
     source = str(Path(deepval.__file__).parents[1])
     begun = subprocess.Popen(
-        [sys.executable, "-m", "deepval.cli", "evaluate", "values.csv"],
+        [sys.executable, "-m", "deepval", "evaluate", "values.csv"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{source}"},
     )  # fmt: skip

@@ -306,7 +306,7 @@ DIRECT = {
     "files/reading.py", "files/writing.py", "files/canonical.py",
     # The package's own files, those of the system's devices, and what a child process of ours says.
     "report/html/__init__.py", "report/study.py", "protocol/store.py", "metering/energy.py",
-    "metering/timing.py",
+    "metering/timing.py", "errors.py",
     "protocol/submission_child.py", "protocol/submissions.py", "paper/published_figures.py", "tables/costs.py",
     "tables/chunks.py",
 }  # fmt: skip

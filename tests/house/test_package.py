@@ -139,4 +139,4 @@ def test_the_exact_build_of_torch_is_a_constraint_of_this_project_alone():
     pinned = (ROOT / "requirements" / "torch.txt").read_text(encoding="utf-8").splitlines()
     assert re.fullmatch(r"torch==2\.\d+\.\d+", pinned[-1])
     made = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert re.search(r"\n\.venv/torch: .*\n.*--constraint requirements/torch\.txt", made)
+    assert re.search(r"\n\$\(ENV\)/torch: .*\n.*--constraint requirements/torch\.txt", made)

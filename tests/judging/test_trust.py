@@ -50,10 +50,19 @@ def said(low, high):
 
 @pytest.mark.parametrize("degrees", [1, 1.01, 1.4, 2, 2.7, 5, 8, 23, 99, 4321.5])
 def test_quantiles_of_students_t(degrees):
-    assert student_quantile(0.975, degrees) == pytest.approx(stats.t.ppf(0.975, degrees), rel=1e-9)
-    assert student_quantile(0.6, degrees) == pytest.approx(stats.t.ppf(0.6, degrees), rel=1e-9)
-    assert student_quantile(0.975, 1) == pytest.approx(math.tan(math.pi * 0.475))  # Cauchy
-    assert student_quantile(0.975, 2) == pytest.approx(0.95 * math.sqrt(2 / (1 - 0.95**2)))
+    for tail in (0.4, 0.025, 0.01):
+        assert student_quantile(tail, degrees) == pytest.approx(stats.t.isf(tail, degrees), rel=1e-9)
+    assert student_quantile(0.025, 1) == pytest.approx(math.tan(math.pi * 0.475))  # Cauchy
+    assert student_quantile(0.025, 2) == pytest.approx(0.95 * math.sqrt(2 / (1 - 0.95**2)))
+    assert student_quantile(0.5, degrees) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 7, 19, 40, 999, 20_000])
+def test_far_quantiles_of_students_t(degrees):
+    for tail in (1e-3, 1e-4, 1e-7, 1e-15, 1e-40):
+        assert student_quantile(tail, degrees) == pytest.approx(stats.t.isf(tail, degrees), rel=1e-9)
+    assert student_quantile(1e-300, 1) == pytest.approx(1e300 / math.pi)  # Cauchy
+    assert student_quantile(0.0, degrees) == math.inf
 
 
 def test_fewer_effective_units_say_less():

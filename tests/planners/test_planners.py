@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from commands import PYTHON, run_process
-from deepval.errors import InputError
+from deepval.errors import InputError, install_command
 from deepval.geometry.vehicle import ZOE
 from deepval.planners import routes
 from deepval.planners.idm import Idm, Lead
@@ -464,7 +464,5 @@ def test_who_lists_planners_does_not_load_shapely_and_who_plans_without_it_is_to
     )
     done = run_process(code, program=PYTHON)
     assert done.code == 0, done.err
-    assert (
-        done.out.splitlines()
-        == ["Planning on a lane map needs shapely, which is not installed: pip install 'shapely>=2'."] * 2
-    )
+    sentence = f"Planning on a lane map needs shapely, which is not installed: {install_command('planners')}."
+    assert done.out.splitlines() == [sentence] * 2

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from deepval.datasets.nuscenes import NuScenes
 from deepval.errors import InputWarning
 from shared import shared_data
 
-PYTHON = Path(__file__).parents[2] / ".venv" / "devkit" / "bin" / "python"
+PYTHON = Path(sys.prefix) / "devkit" / "bin" / "python"
 
 
 @pytest.mark.slow

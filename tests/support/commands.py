@@ -17,7 +17,7 @@ from deepval.errors import InputError
 
 SCRIPT = (str(Path(sys.executable).parent / "deepval"),)
 PYTHON = (sys.executable, "-c")
-MODULE = (sys.executable, "-m", "deepval.cli")
+MODULE = (sys.executable, "-m", "deepval")
 
 
 class Done(NamedTuple):

@@ -30,11 +30,6 @@ from deepval.files.reading import check_form
 from deepval.progress import Watch, unwatched
 
 
-def torch_library() -> Any:
-    """torch, or InputError if the extra `torch` is not installed."""
-    return library("torch", purpose="Training the pixel router", extra="torch")
-
-
 @dataclass(frozen=True)
 class PixelRecipe(Recipe):
     """How to train the pixel router: Adam on the cross-entropy of 1[V > 0], with a step that falls linearly to 0.
@@ -91,7 +86,7 @@ def fit_pixels(
         training: The data of the training, for the file.
         watch: Reports every step.
     """
-    torch = torch_library()
+    torch = library("torch")
     if set(np.unique(labels).tolist()) != {0.0, 1.0}:
         first_labels = ", ".join(f"{label:g}" for label in np.unique(labels)[:3])
         raise InputError(

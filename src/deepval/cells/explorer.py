@@ -19,7 +19,7 @@ from deepval.arrays import Float, Shaped
 from deepval.cells.spec import CellSpec
 from deepval.datasets import synthetic
 from deepval.datasets.synthetic import WorldSettings
-from deepval.errors import InputError, quote
+from deepval.errors import InputError, library, quote
 from deepval.files import reading
 from deepval.files.canonical import json_packed, plain
 from deepval.geometry.camera import Camera, image_points_px
@@ -183,8 +183,7 @@ def _candidates(root: Path, name: str) -> Iterator[Path]:
 
 def data_address(picture: Shaped[np.ndarray, "height width 3"]) -> str:
     """A picture as a JPEG data address, at most `WIDTH_PX` wide."""
-    from PIL import Image
-
+    Image = library("PIL.Image")
     image = Image.fromarray(picture)
     if image.width > WIDTH_PX:
         image = image.resize((WIDTH_PX, round(image.height * WIDTH_PX / image.width)), Image.Resampling.BOX)

@@ -13,7 +13,7 @@ from deepval.cli.commands import OptionGroup, option
 from deepval.cli.options import Json, Workers
 from deepval.cli.terminal import say
 from deepval.datasets import DATASETS, Dataset, open_dataset
-from deepval.errors import InputError, InputWarning, suggestion
+from deepval.errors import InputError, InputWarning, library, suggestion
 from deepval.files import reading
 from deepval.files.writing import check_writable
 from deepval.geometry.classes import CLASSES, NUSCENES_CLASSES
@@ -160,6 +160,8 @@ def build(
     """
     kind = files.kind
     check_writable(out, folder=True)
+    for name in ("scipy", "pyarrow"):
+        library(name, purpose="Building cells", extra="fit")
     rules = _rules(system or ["braking"], weights, masks)
     geometries = [options.one_of(g, tuple(PLACINGS), "--geometry") for g in geometry or ["monocular"]]
     material, thresholds = _material(files, mode, threshold, scores, only, seed)

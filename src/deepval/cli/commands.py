@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from deepval.cli.terminal import STOPPED, loading, say, temporary_caches
-from deepval.errors import InputError, InputWarning, one_line, reason
+from deepval.errors import EXTRAS, InputError, InputWarning, missing_library, one_line, reason
 from deepval.files import reading
 from deepval.version import __version__
 
@@ -466,6 +466,10 @@ def run() -> None:
             app()
     except InputError as error:
         message = str(error)
+    except ModuleNotFoundError as error:
+        if (package := (error.name or "").partition(".")[0]) not in EXTRAS:
+            raise
+        message = str(missing_library(package))
     except KeyboardInterrupt:
         say("\ndeepval: stopped.", err=True)
         sys.exit(STOPPED)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from deepval.allocators.pixel_training import torch_library
 from deepval.cells import build, fitting, sources
 from deepval.cells import folder as folders
 from deepval.cells.fitting import Scored
@@ -18,7 +17,7 @@ from deepval.cli.options import Json, Seed
 from deepval.cli.report_page import page_text, read_result
 from deepval.cli.terminal import say
 from deepval.datasets.synthetic import WorldSettings
-from deepval.errors import InputWarning
+from deepval.errors import InputWarning, library
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.allowances import LEVELS, Latency, Selection
@@ -54,8 +53,10 @@ def demo(
     Example: deepval demo --out demo
     """
     check_writable(out, folder=True)
+    for name in ("scipy", "pyarrow", "sklearn", "PIL"):
+        library(name, purpose="The demo", extra="fit")
     if pixel:
-        torch_library()
+        library("torch")
     world = sources.synthetic(seed=seed, settings=WorldSettings(scenes=scenes))
     systems, geometries = (tuple(dict.fromkeys(part)) for part in zip(*PAPER, strict=True))
     free: dict[str, Result] = {}

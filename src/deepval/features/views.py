@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.errors import InputError
+from deepval.errors import InputError, library
 from deepval.files import reading
 from deepval.files.reading import check_pixels
 from deepval.geometry.camera import Camera
@@ -363,10 +363,7 @@ def picture(scene: Scene, frame: int) -> Shaped[np.ndarray, "h w 3"]:
     source = scene.image_source(frame)
     if not isinstance(source, Path):
         return source
-    try:
-        import cv2
-    except ImportError as error:
-        raise InputError("reading pictures needs OpenCV: install deepval with the extra `vision`.") from error
+    cv2 = library("cv2")
     data = reading.content(source, "a picture")
     check_pixels(data, source)
     image = cv2.imdecode(np.frombuffer(data, dtype=np.uint8), cv2.IMREAD_COLOR) if data else None

@@ -21,7 +21,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints, is
 import numpy as np
 
 from deepval.arrays import Shaped
-from deepval.errors import InputError, quote, reason
+from deepval.errors import InputError, library, quote, reason
 
 PLAIN = {str: "a text", bool: "true or false", int: "a whole number", float: "a finite number", type(None): "null"}
 
@@ -178,8 +178,7 @@ def check_pixels(data: bytes, source: object) -> None:
 
 def picture(path: Path) -> Shaped[np.ndarray, "height width 3"]:
     """The pixels of a picture file, RGB."""
-    from PIL import Image
-
+    Image = library("PIL.Image")
     data = content(path, "a picture")
     check_pixels(data, path)
     try:
@@ -193,8 +192,7 @@ def size_px(data: bytes) -> tuple[int, int] | None:
     """Width and height of a picture; None where its header does not have them."""
     import warnings
 
-    from PIL import Image
-
+    Image = library("PIL.Image")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -216,6 +214,11 @@ KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
+
+
+FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""Flags of every file that is opened, as far as the system has them; not blocking, because opening a pipe without a
+partner would wait for ever."""
 
 
 def is_file(path: Path | str) -> bool:
@@ -268,8 +271,7 @@ def find(folder: Path | str, pattern: str) -> Iterator[Path]:
 def open_file(path: Path | str, what: str = "a file") -> BufferedReader:
     """A regular file, open to be read; errors name `what` the file must be."""
     try:
-        # Not blocking: opening a pipe without a writer would wait for ever.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | FLAGS)
         mode = os.fstat(handle).st_mode
         if stat.S_ISREG(mode):
             return os.fdopen(handle, "rb")

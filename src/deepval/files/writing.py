@@ -6,7 +6,6 @@ removes.
 """
 
 import errno
-import fcntl
 import io
 import math
 import os
@@ -122,11 +121,10 @@ def append_line(path: str | Path, text: str) -> None:
         InputError: The line cannot be written, as on a full disk; the file is as it was before.
     """
     try:
-        # Not blocking: opening a pipe without a reader would wait for ever.
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK, 0o666)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | reading.FLAGS, 0o666)
         try:
             with suppress(OSError):  # a file system without locks
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                _flock(handle, "LOCK_EX")
             _write_whole(handle, f"{text}\n".encode())
         finally:
             os.close(handle)
@@ -184,12 +182,13 @@ def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        # Windows has neither such locks nor handles of folders.
+        handle = os.open(folder if hasattr(os, "O_DIRECTORY") else os.devnull, os.O_RDONLY)
     except OSError as error:
         raise InputError(f"{folder}: must be a folder that can be written; {reason(error)}.") from error
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_SH if busy is None else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _flock(handle, *(("LOCK_SH",) if busy is None else ("LOCK_EX", "LOCK_NB")))
         except BlockingIOError as error:
             raise UnfinishedError(busy) from error
         except OSError:
@@ -200,10 +199,18 @@ def lock(folder: Path, busy: str | None = None) -> Iterator[None]:
         os.close(handle)
 
 
+def _flock(handle: Any, *flags: str) -> None:
+    """Lock an open file until it is closed; an OSError where the file system has no locks. Windows has none at all."""
+    with suppress(ImportError):
+        import fcntl
+
+        fcntl.flock(handle, sum(getattr(fcntl, flag) for flag in flags))
+
+
 def _write_through(path: Path, data: bytes) -> None:
     """Write to a pipe or a device; a pipe without a reader is an error."""
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        handle = os.open(path, os.O_WRONLY | reading.FLAGS)
     except OSError as error:
         if error.errno == errno.ENXIO:
             raise OSError(errno.ENXIO, "no process reads this pipe: start its reader first") from error
@@ -223,6 +230,8 @@ def _replace(path: Path, data: bytes, *, durable: bool) -> None:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
+            if os.name == "nt":  # an open file cannot be renamed there
+                file.close()
             temporary.replace(path)
     except BaseException:
         # An error of the clean-up must not hide the first error.
@@ -238,7 +247,7 @@ def _temporary(path: Path) -> tuple[Path, BinaryIO]:
         # Exclusive: neither a file nor a link of that name is ever opened.
         file = temporary.open("xb")
         with suppress(OSError):  # a file system without locks: `_sweep` removes nothing there
-            fcntl.flock(file, fcntl.LOCK_EX)
+            _flock(file, "LOCK_EX")
         if os.fstat(file.fileno()).st_nlink:
             return temporary, file
         file.close()  # another process removed it before it was locked
@@ -248,7 +257,7 @@ def _sweep(path: Path) -> None:
     """Remove temporary files of killed writers: those without a lock."""
     for leftover in path.parent.glob(f".{escape(path.name[:NAME_LENGTH])}.????????.tmp"):
         with suppress(OSError, InputError), reading.open_file(leftover) as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _flock(file, "LOCK_EX", "LOCK_NB")
             leftover.unlink()
 
 

@@ -259,7 +259,7 @@ def cautious(point: float, spread: float, *, units: int, effective: float) -> In
     if math.isnan(spread) or units < 2:
         return Interval(math.nan, math.nan)
     degrees = max(1.0, effective - 1) if effective >= 1 else 1.0
-    half = student_quantile(1 - (1 - LEVEL) / 2, degrees) * spread / math.sqrt(1 - 1 / units)
+    half = student_quantile((1 - LEVEL) / 2, degrees) * spread / math.sqrt(1 - 1 / units)
     return Interval(point - half, point + half)
 
 
@@ -274,7 +274,7 @@ def prediction_interval(rate: float, spread: float, units: int) -> Interval:
         return Interval(math.nan, math.nan)
     if not spread > ROUNDING:
         return Interval(rate, rate)  # all units have the same rate
-    half = student_quantile(1 - (1 - LEVEL) / 2, units - 1) * spread * math.sqrt(2 * units / (units - 1))
+    half = student_quantile((1 - LEVEL) / 2, units - 1) * spread * math.sqrt(2 * units / (units - 1))
     variance = rate * (1 - rate)
     # A rate that differs between units lies strictly between 0 and 1; the exponent is bounded against overflow.
     odds, factor = (rate / (1 - rate), math.exp(min(half / variance, 700.0))) if variance > 0 else (math.nan, 1.0)
@@ -283,31 +283,39 @@ def prediction_interval(rate: float, spread: float, units: int) -> Interval:
 
 
 @lru_cache(maxsize=256)
-def student_quantile(probability: float, degrees: float) -> float:
-    """The quantile of Student's t with any degrees of freedom from 1 on, of a probability of at least 1/2.
+def student_quantile(tail: float, degrees: float) -> float:
+    """The value that Student's t, with any degrees of freedom from 1 on, exceeds with a probability of at most 1/2.
 
-    F(t) = 1/2 + c * integral of cos(x)^(degrees - 1) from 0 to atan(t / sqrt(degrees)), solved by Newton's method.
-    scipy.special has it too, but its import takes longer than judging a small table.
+    P(T > t) = c * integral of sin(x)^(degrees - 1) from 0 to atan(sqrt(degrees) / t), or 1/2 less the integral from
+    there to pi/2, solved by Newton's method on logarithms. scipy.special has it too, but its import takes longer than
+    judging a small table, and judging does without scipy.
     """
+    if tail <= 0:
+        return math.inf
     scale = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(math.pi)
     nodes, weights = np.polynomial.legendre.leggauss(48)
-    angle = math.atan(NormalDist().inv_cdf(probability) / math.sqrt(degrees))
-    for _ in range(50):
-        reached = scale * angle / 2 * float(weights @ np.cos(angle * (nodes + 1) / 2) ** (degrees - 1))
-        step = (probability - 0.5 - reached) / (scale * math.cos(angle) ** (degrees - 1))
-        angle = min(angle + step, (angle + math.pi / 2) / 2)  # a step beyond pi/2 would leave the domain of tan
-        if abs(step) <= 1e-15 * angle:
+    angle = math.atan2(math.sqrt(degrees), -NormalDist().inv_cdf(tail))
+    for _ in range(100):
+        # The tail is integrated itself, as far as it matters (to e^-40), unless a power near 0 is hard to integrate.
+        is_tail = tail < 1e-3 or degrees > 20
+        far = min(40 * math.tan(angle) / degrees, 9 / math.sqrt(degrees))
+        start, end = (max(0.0, angle - far), angle) if is_tail else (angle, math.pi / 2)
+        at = start + (end - start) * (nodes + 1) / 2
+        area = (end - start) / 2 * float(weights @ (np.sin(at) / math.sin(angle)) ** (degrees - 1))
+        log_density = math.log(scale) + (degrees - 1) * math.log(math.sin(angle))
+        beyond = area if is_tail else 0.5 / math.exp(log_density) - area  # both in units of the density
+        step = (log_density + math.log(beyond / tail)) * beyond / angle
+        angle = min(angle * math.exp(-step), math.pi / 2)
+        if abs(step) <= 1e-15:
             break
-    return math.sqrt(degrees) * math.tan(angle)
+    return math.sqrt(degrees) / math.tan(angle)
 
 
 def _for_few(critical: float, units: float) -> float:
     """The bound that Student's t with units - 1 degrees of freedom exceeds as often as the normal does `critical`."""
-    from scipy.special import ndtr, stdtrit
-
     if math.isinf(units):
         return critical
-    return -float(stdtrit(units - 1, ndtr(-critical))) / math.sqrt(1 - 1 / units)
+    return student_quantile(math.erfc(critical / math.sqrt(2)) / 2, units - 1) / math.sqrt(1 - 1 / units)
 
 
 def units_to_resolve(spread: float, units: int, difference: float, *, power: float = 0.8) -> int:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.errors import InputError
+from deepval.errors import InputError, library
 
 Stages = Mapping[str, Callable[[Any], Any]]
 """Steps of a call by name: the first takes an item or a batch, every later step the result of the step before."""
@@ -234,11 +234,9 @@ def thread_limit(threads: int | None) -> Iterator[int]:
     if threads is None:
         yield processors()
         return
-    from threadpoolctl import threadpool_limits
-
     opencv = sys.modules.get("cv2")
     before = None if opencv is None else opencv.getNumThreads()
-    with threadpool_limits(limits=threads):
+    with library("threadpoolctl").threadpool_limits(limits=threads):
         try:
             if opencv is not None:
                 opencv.setNumThreads(threads)

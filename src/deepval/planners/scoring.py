@@ -11,6 +11,7 @@ from functools import cache, cached_property
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
+from deepval.errors import library
 from deepval.geometry.vehicle import Vehicle
 from deepval.planners.observation import ObservedAgents
 from deepval.planners.roads import DrivableGround, LanePath, Rectangles, directions, rectangles_overlap
@@ -318,6 +319,5 @@ def _filter_series(
 @cache
 def _filter(window: int, order: int, derivative: int) -> Float[np.ndarray, "41 41"]:
     """The filter as a matrix: its response to every unit sample."""
-    from scipy.signal import savgol_filter
-
-    return np.asarray(savgol_filter(np.eye(SAMPLES), window, order, deriv=derivative, delta=STEP_S, axis=0))
+    signal = library("scipy.signal", purpose="Planning", extra="planners")
+    return np.asarray(signal.savgol_filter(np.eye(SAMPLES), window, order, deriv=derivative, delta=STEP_S, axis=0))

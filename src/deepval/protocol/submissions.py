@@ -82,6 +82,10 @@ class Reader:
             self._out.unlink(missing_ok=True)
 
     def _start(self) -> subprocess.Popen[bytes]:
+        if not hasattr(os, "fork"):
+            raise InputError(
+                "Submissions are read on Linux and macOS alone, in processes with limits: use one of them."
+            )
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "deepval.protocol.submission_child", self._cells_file],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

@@ -11,7 +11,6 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -20,7 +19,7 @@ import numpy as np
 from deepval import checks
 from deepval.arrays import Float
 from deepval.display import Printable, view
-from deepval.errors import InputError, InputWarning, quote, suggestion
+from deepval.errors import InputError, InputWarning, library, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, plain, sha256
 from deepval.files.reading import check_file_form
@@ -354,7 +353,7 @@ class Result(Printable):
 
     def to_arrow(self) -> Any:
         """Rows and slices as a pyarrow Table."""
-        import pyarrow as pa
+        pa = library("pyarrow")
 
         kinds = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
         forms = {name: get_args(column.form) or (column.form,) for name, column in Row.columns().items()}
@@ -363,12 +362,12 @@ class Result(Printable):
 
     def to_pandas(self) -> Any:
         """Rows and slices as a pandas DataFrame, where pandas is installed."""
-        _library("pandas")
+        library("pandas", purpose="to_pandas")
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
         """Rows and slices as a polars DataFrame, where polars is installed."""
-        return _library("polars").from_arrow(self.to_arrow())
+        return library("polars", purpose="to_polars").from_arrow(self.to_arrow())
 
     def plot(self, kind: str | None = None) -> Any:
         """A matplotlib Figure, which notebooks show and `savefig` writes.
@@ -404,16 +403,6 @@ class Result(Printable):
         check_whole(loaded, path)
         samples = read_samples(samples_path(file), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
         return dataclasses.replace(loaded, samples=samples)
-
-
-def _library(name: str) -> Any:
-    """Import a library that deepval does not require."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise InputError(
-            f"to_{name} needs {name}, which is not installed: pip install {name}, or take to_arrow()."
-        ) from None
 
 
 AnyRecord = TypeVar("AnyRecord", Row, Threshold)

@@ -6,6 +6,7 @@ all files.
 
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
-from deepval.errors import InputError, quote, reason
+from deepval.errors import InputError, library, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST
 from deepval.tables import columns, keys
@@ -217,8 +218,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 def _head(path: Path, source: str) -> tuple[int, dict[str, Any]]:
     """Number of rows and Arrow types of the columns of a file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    pa, pq = library("pyarrow"), library("pyarrow.parquet")
 
     try:
         with columns.native(path) as file:
@@ -227,8 +227,7 @@ def _head(path: Path, source: str) -> tuple[int, dict[str, Any]]:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _damage_error(path, error) from error
     names = schema.names
-    if len(set(names)) < len(names):
-        raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
+    columns.refuse_equal_names(names, source)
     return rows, dict(zip(names, schema.types, strict=True))
 
 
@@ -355,8 +354,8 @@ def memory_limit(size: Any) -> int:
 
 
 def available_memory() -> int:
-    """Bytes of memory available without swapping, at most the limit of the container."""
-    bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    """Bytes of memory available without swapping, at most the limit of the container; Windows does not tell."""
+    bounds = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else [sys.maxsize]
     for path, pattern in (("/proc/meminfo", r"MemAvailable:\s+(\d+) kB"), ("/sys/fs/cgroup/memory.max", r"(\d+)")):
         try:
             match = re.search(pattern, Path(path).read_text())

@@ -10,6 +10,7 @@ import os
 import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
-from deepval.errors import InputError, InputWarning, quote, reason
+from deepval.errors import InputError, InputWarning, library, missing_library, quote, reason
 from deepval.files import reading
 from deepval.files.canonical import Manifest, cell_content
 from deepval.tables.keys import as_text, first_repeat
@@ -28,6 +29,8 @@ ID_COLUMNS = ("unit", "input")
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
 READABLE = "a .csv or .parquet file, an object with __arrow_c_stream__, or a mapping of columns"
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+NULLS = ("", "null")
+TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 LONGEST_HEADER = 65_536
 """Bytes of a line that are searched for separators."""
 LONGEST_ID, LARGEST_IDS = 1_000, 2**33
@@ -140,7 +143,7 @@ def parquet_files(path: Path) -> tuple[Path, ...]:
 
 def _read_folder(path: Path) -> Columns:
     """Columns of all Parquet files of a folder, one below the other."""
-    import pyarrow as pa
+    pa = library("pyarrow")
 
     tables = {file: parquet_table(file, str(file)) for file in parquet_files(path)}
     first = next(iter(tables))
@@ -190,8 +193,7 @@ def from_parquet(content: Path | bytes, source: str) -> Columns:
 
 def parquet_table(content: Path | bytes, source: str) -> Any:
     """Arrow table of a Parquet file, or of its content."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    pa, pq = library("pyarrow"), library("pyarrow.parquet")
 
     try:
         with native(content) as file:
@@ -205,25 +207,12 @@ def parquet_table(content: Path | bytes, source: str) -> Any:
 
 
 def _read_csv(path: Path) -> Columns:
-    import pyarrow as pa
-    import pyarrow.csv as pc
-
-    options = pc.ConvertOptions(
-        column_types=dict.fromkeys(ID_COLUMNS, pa.string()),
-        strings_can_be_null=True,
-        null_values=["", "null"],
-    )
-    try:
-        with native(path) as file:
-            table = pc.read_csv(file, pc.ReadOptions(use_threads=file.size() > BLOCK), convert_options=options)
-    except pa.ArrowException as error:
+    result = None
+    with suppress(ImportError):
+        result = _read_by_arrow(path)
+    if result is None or len(result.data) == 1:
         _refuse_other_separators(path)
-        raise InputError(_csv_complaint(path)) from error
-    if table.num_columns == 1:
-        _refuse_other_separators(path)
-    if any(map(pa.types.is_binary, table.schema.types)):  # Arrow reads text that is not UTF-8 as binary
-        raise InputError(_csv_complaint(path))
-    result = of_arrow(table, str(path))
+    result = _read_by_python(path) if result is None else result
     with reading.open_file(path) as handle:
         handle.seek(-1, 2)
         if handle.read(1) not in b"\r\n":
@@ -231,6 +220,63 @@ def _read_csv(path: Path) -> Columns:
                 InputWarning(f"{path}: the last line has no end; check that the file is not cut."), stacklevel=5
             )
     return result
+
+
+def _read_by_arrow(path: Path) -> Columns | None:
+    """Columns of a CSV file; None where Arrow refuses it."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    options = pc.ConvertOptions(
+        column_types=dict.fromkeys(ID_COLUMNS, pa.string()), strings_can_be_null=True, null_values=list(NULLS)
+    )
+    try:
+        with native(path) as file:
+            table = pc.read_csv(file, pc.ReadOptions(use_threads=file.size() > BLOCK), convert_options=options)
+    except pa.ArrowException:
+        return None
+    if any(map(pa.types.is_binary, table.schema.types)):  # Arrow reads text that is not UTF-8 as binary
+        return None
+    return of_arrow(table, str(path))
+
+
+def _read_by_python(path: Path) -> Columns:
+    """Columns of a CSV file without Arrow, ten times slower; a file that Arrow refuses is an error that says why."""
+    content, why = reading.content(path, largest=path.stat().st_size), "it has no lines"
+    csv.field_size_limit(max(csv.field_size_limit(), min(len(content), 2**31 - 1)))
+    try:
+        rows = list(filter(None, csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))))
+    except UnicodeDecodeError as bad:
+        line, byte = content.count(b"\n", 0, bad.start) + 1, content[bad.start]
+        raise InputError(
+            f"{path}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}. Save it as UTF-8."
+        ) from bad
+    except csv.Error as error:
+        rows, why = [], reason(error)
+    if not rows:
+        raise InputError(f"{path}: must be a CSV file with a header; it is cut, damaged or of another type ({why}).")
+    header = rows.pop(0)
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(header):
+            more = "numbers have a decimal point, not a comma, and that " if len(row) > len(header) else ""
+            raise InputError(
+                f"{path}: rows must be equally long; row {number} has {len(row)} cells and the header {len(header)}: "
+                f"{quote(','.join(row))}. Check that {more}the file is not cut."
+            )
+    refuse_equal_names(header, str(path))
+    cells = ([row[at] for row in rows] for at in range(len(header)))
+    return Columns(str(path), {n: _typed(c, text=n in ID_COLUMNS) for n, c in zip(header, cells, strict=True)})
+
+
+def _typed(cells: Sequence[str], *, text: bool) -> np.ndarray:
+    """Cells of a CSV file as integers, truth values, floats or text; nulls are NaN among floats and None elsewhere."""
+    values = [None if cell in NULLS else cell for cell in cells]
+    if not text and not any("_" in cell for cell in cells):  # Python, unlike others, reads 1_000
+        for convert, kind in ((int, np.int64), (TRUTHS.__getitem__, np.bool_), (float, np.float64)):
+            with suppress(ValueError, KeyError, OverflowError):
+                numbers = [None if value is None else convert(value) for value in values]
+                return np.array(numbers, dtype=object if None in values and kind is not np.float64 else kind)
+    return np.array(values, dtype=object)
 
 
 def _refuse_other_separators(path: Path) -> None:
@@ -246,42 +292,13 @@ def _refuse_other_separators(path: Path) -> None:
         )
 
 
-def _csv_complaint(path: Path) -> str:
-    """Message about a CSV file that Arrow refuses: not UTF-8, an uneven row, or else Arrow's own reason."""
-    import pyarrow as pa
-    import pyarrow.csv as pc
-
-    content = reading.content(path, largest=path.stat().st_size)
-    uneven: list[Any] = []
-
-    def note(row: Any) -> str:
-        uneven.append(row)
-        return "error"
-
-    try:
-        content.decode("utf-8")
-        # Once more without threads: only then does Arrow count rows.
-        pc.read_csv(native(content), pc.ReadOptions(use_threads=False), pc.ParseOptions(invalid_row_handler=note))
-        why = "it cannot be read"
-    except UnicodeDecodeError as bad:
-        line, byte = content.count(b"\n", 0, bad.start) + 1, content[bad.start]
-        return f"{path}: text must be UTF-8; line {line} holds the byte 0x{byte:02x}. Save it as UTF-8."
-    except pa.ArrowException as error:
-        why = reason(error)
-    if uneven:
-        row = uneven[0]
-        more = row.actual_columns > row.expected_columns
-        return (
-            f"{path}: rows must be equally long; row {row.number - 1} has {row.actual_columns} cells and the header "
-            f"{row.expected_columns}: {quote(row.text)}. Check that "
-            f"{'numbers have a decimal point, not a comma, and that ' if more else ''}the file is not cut."
-        )
-    return f"{path}: must be a CSV file with a header; it is cut, damaged or of another type ({why})."
-
-
 def _read_stream(source: Any, name: str) -> Columns:
-    import pyarrow as pa
-
+    try:
+        import pyarrow as pa
+    except ImportError:  # pandas and polars have columns of their own
+        if not hasattr(source, "columns"):
+            raise missing_library("pyarrow") from None
+        return Columns.of(name, {column: source[column].to_numpy() for column in source.columns})
     try:
         table = pa.table(source)
     except (pa.ArrowException, ValueError, TypeError) as error:
@@ -295,11 +312,16 @@ def of_arrow(table: Any, source: str, *, only: Collection[str] | None = None) ->
         names = table.column_names
     except UnicodeDecodeError:
         raise InputError(f"{source}: column names must be UTF-8 text. Save it as UTF-8.") from None
-    if len(set(names)) < len(names):
-        raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
+    refuse_equal_names(names, source)
     pairs = zip(names, table.columns, strict=True)
     selected = {name: column for name, column in pairs if only is None or name in only}
     return Columns(source, {n: to_numpy(c, f"{source}: column {n!r}") for n, c in selected.items()})
+
+
+def refuse_equal_names(names: Sequence[str], source: str) -> None:
+    """Raise where two columns have one name."""
+    if len(set(names)) < len(names):
+        raise InputError(f"{source}: column names must differ; found {', '.join(names)}.")
 
 
 def to_numpy(column: Any, what: str) -> np.ndarray:
@@ -447,8 +469,7 @@ def refuse_repeated(ids: Shaped[np.ndarray, "input"], source: str) -> None:
 
 def parquet_bytes(content: Mapping[str, np.ndarray]) -> bytes:
     """Content of a Parquet file with these columns."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    pa, pq = library("pyarrow"), library("pyarrow.parquet")
 
     arrays = {k: pa.array(v.tolist(), pa.string()) if v.dtype.kind == "U" else pa.array(v) for k, v in content.items()}
     out = io.BytesIO()

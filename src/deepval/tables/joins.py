@@ -25,6 +25,10 @@ class Spill:
 
     def __init__(self, dtype: np.dtype | type) -> None:
         self.dtype, self._rows = np.dtype(dtype), 0
+        if not hasattr(os, "preadv"):
+            raise InputError(
+                "Tables are read piece by piece on Linux and macOS alone: allow more memory, or use those."
+            )
         with _temporary_file_errors():
             self._file = tempfile.TemporaryFile(prefix="deepval-")  # noqa: SIM115 - it lives as long as this object
         weakref.finalize(self, self._file.close)

@@ -12,7 +12,7 @@ import numpy as np
 
 from deepval.allocators.models.model import Learner, Link, Model, Standard, Task, apply_link, link_of, one_thread
 from deepval.arrays import Float
-from deepval.errors import InputError
+from deepval.errors import InputError, library
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +118,7 @@ class Ridge(Learner[Linear]):
         """The fitted model; the fit is deterministic."""
         if task.classify:
             raise InputError("A ridge gate regresses; a target with labels 0 and 1 needs another allocator.")
-        from sklearn.linear_model import RidgeCV
-
+        RidgeCV = library("sklearn.linear_model").RidgeCV
         standard = Standard.of(task.rows)
         alphas = np.geomspace(self.least_penalty, self.largest_penalty, self.penalties)
         with one_thread():
@@ -206,9 +205,7 @@ class Mlp(Learner[Network]):
         """The network fitted by Adam without early stopping; labels of a regression are standardised first."""
         if task.weights is not None:
             raise InputError("A network cannot weight its inputs; choose trees for a weighted target.")
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.neural_network import MLPClassifier, MLPRegressor
-
+        networks, exceptions = library("sklearn.neural_network"), library("sklearn.exceptions")
         standard, labels = Standard.of(task.rows), task.labels
         shift, scale = (0.0, 1.0) if task.classify else (float(labels.mean()), float(labels.std()) or 1.0)
         settings: dict[str, Any] = {
@@ -218,10 +215,10 @@ class Mlp(Learner[Network]):
             "batch_size": min(BATCH, len(labels)),
             "random_state": task.seed,
         }
-        network = (MLPClassifier if task.classify else MLPRegressor)(**settings)
+        network = (networks.MLPClassifier if task.classify else networks.MLPRegressor)(**settings)
         with one_thread(), warnings.catch_warnings():
             # `epochs` is a limit: reaching it is no fault.
-            warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
             network.fit(standard.apply(task.rows), labels if task.classify else (labels - shift) / scale)
         layers = tuple(zip(network.coefs_, network.intercepts_, strict=True))
         return Network(standard, layers, "logistic" if task.classify else "identity", scale, shift)

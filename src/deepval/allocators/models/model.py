@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.errors import InputError, quote
+from deepval.errors import InputError, library, quote
 
 Link = Literal["identity", "logistic"]
 
@@ -67,9 +67,7 @@ class Standard:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limit linear algebra and OpenMP to one thread: repeatable, and at these sizes also the fastest."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
+    with library("threadpoolctl").threadpool_limits(1):
         yield
 
 

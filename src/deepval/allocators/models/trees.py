@@ -22,6 +22,7 @@ from deepval.allocators.models.model import (
     one_thread,
 )
 from deepval.arrays import Bool, Float, Int
+from deepval.errors import library
 
 BINS = 255
 """Bins of a column in a weighted fit: the library's own number."""
@@ -192,9 +193,7 @@ class Boosting(Learner[Trees]):
 
     def estimator(self, *, classify: bool, seed: int = 0) -> Any:
         """The library's own model, not yet fitted."""
-        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-
-        kind = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
+        kind = f"HistGradientBoosting{'Classifier' if classify else 'Regressor'}"
         settings: dict[str, Any] = {
             "max_iter": self.trees,
             "max_depth": self.depth,
@@ -204,7 +203,7 @@ class Boosting(Learner[Trees]):
             "early_stopping": False,
             "random_state": seed,
         }
-        return kind(**settings)
+        return getattr(library("sklearn.ensemble"), kind)(**settings)
 
 
 def informative_columns(rows: Float[np.ndarray, "row column"]) -> Int[np.ndarray, "asked"]:

@@ -15,7 +15,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Shaped
 from deepval.datasets.synthetic.bodies import WEATHERS, Brush, Look, pack, paint_body, unpack
 from deepval.datasets.synthetic.traffic import LANE_M, Drive
-from deepval.errors import InputError
+from deepval.errors import InputError, library
 from deepval.files import reading
 from deepval.files.writing import write_atomically
 from deepval.geometry.camera import Camera
@@ -248,11 +248,9 @@ def pictures_of(drive: Drive, look: Look, *, camera: Camera) -> Pictures:
 
 def write_picture(picture: Shaped[np.ndarray, "height width 3"], path: Path) -> None:
     """Write a picture as PNG or JPEG (quality 92), whole or not at all."""
-    from PIL import Image
-
     out = io.BytesIO()
     kind, options = ("JPEG", {"quality": 92}) if path.suffix == ".jpg" else ("PNG", {})
-    Image.fromarray(picture).save(out, kind, **options)
+    library("PIL.Image").fromarray(picture).save(out, kind, **options)
     write_atomically(path, out.getvalue())
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.errors import InputError
+from deepval.errors import InputError, library
 from deepval.geometry.boxes import covered_share, frame_pairs, iou
 from deepval.geometry.classes import super_class
 from deepval.perception.reported.detections import Calibration, Detections, ground_boxes
@@ -112,16 +112,13 @@ def knot_assignment(
     det: Int[np.ndarray, "pair"], obj: Int[np.ndarray, "pair"], *, overlap: Float[np.ndarray, "pair"]
 ) -> Bool[np.ndarray, "pair"]:
     """The same choice by the Hungarian method, per connected group of pairs: small problems, not one large one."""
-    from scipy.optimize import linear_sum_assignment
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
+    optimize, sparse, graphs = (library(f"scipy.{part}") for part in ("optimize", "sparse", "sparse.csgraph"))
     chosen = np.zeros(len(det), dtype=bool)
     d, o = np.unique(det, return_inverse=True)[1], np.unique(obj, return_inverse=True)[1]
     # One graph of both lists, objects numbered after detections; pairs in different components do not compete.
     nodes = d.max() + 1 + o.max() + 1
-    graph = coo_matrix((np.ones(len(det)), (d, d.max() + 1 + o)), shape=(nodes, nodes))
-    knot = connected_components(graph, directed=False)[1][d]
+    graph = sparse.coo_matrix((np.ones(len(det)), (d, d.max() + 1 + o)), shape=(nodes, nodes))
+    knot = graphs.connected_components(graph, directed=False)[1][d]
     order = np.argsort(knot, kind="stable")
     for group in np.split(order, np.flatnonzero(np.diff(knot[order])) + 1):
         row = np.unique(d[group], return_inverse=True)[1]
@@ -130,7 +127,7 @@ def knot_assignment(
         gain = np.zeros((row.max() + 1, column.max() + 1))
         gain[row, column] = overlap[group]
         best = np.zeros_like(gain, dtype=bool)
-        best[linear_sum_assignment(gain, maximize=True)] = True
+        best[optimize.linear_sum_assignment(gain, maximize=True)] = True
         chosen[group] = best[row, column]
     return chosen
 
@@ -230,7 +227,6 @@ def fit_calibration(units: Sequence[GradedScores], mode: str) -> Calibration:
     right = np.concatenate([np.zeros(0), *(unit.right.astype(float) for unit in units)])
     if not len(score) or np.isnan(score).any():
         raise InputError(f"calibration needs scored detections on the training units; mode {mode} has none.")
-    from sklearn.isotonic import IsotonicRegression
-
-    fitted = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(score, right)
+    regression = library("sklearn.isotonic", purpose="Calibrating scores").IsotonicRegression
+    fitted = regression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(score, right)
     return Calibration(np.asarray(fitted.X_thresholds_, float), np.asarray(fitted.y_thresholds_, float))

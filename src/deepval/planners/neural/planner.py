@@ -122,11 +122,6 @@ def _json_masks(file: PlannerFile) -> list:
     return content
 
 
-def torch_library() -> Any:
-    """PyTorch."""
-    return library("torch", purpose="The learned planner", extra="torch")
-
-
 MANIFEST = "manifest"
 """Name of the manifest, JSON text, in an .npz of weights trained here."""
 COUNTERS = "num_batches_tracked"
@@ -149,7 +144,7 @@ def weights_of(file: PlannerFile) -> PlannerWeights:
 
 def network_with(weights: PlannerWeights) -> Any:
     """The network in torch with these weights, ready to plan."""
-    torch = torch_library()
+    torch = library("torch")
     from deepval.planners.neural.network import PlannerNetwork
 
     network: Any = PlannerNetwork(weights.width)
@@ -159,7 +154,7 @@ def network_with(weights: PlannerWeights) -> Any:
 
 def _check_width(arrays: Mapping[str, np.ndarray], source: str) -> int:
     """The network's width; an error unless names, shapes and numbers are those of such a network."""
-    torch_library()
+    library("torch")
     from deepval.planners.neural.network import WIDTH, state_shapes
 
     first = arrays.get("trunk.conv1.weight")
@@ -202,7 +197,7 @@ def _npz(file: PlannerFile) -> tuple[dict[str, np.ndarray], Mapping[str, Any] | 
 
 
 def _torch(file: PlannerFile) -> dict[str, np.ndarray]:
-    torch = torch_library()
+    torch = library("torch")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old formats; unreadable content is an error below
@@ -249,7 +244,7 @@ class Forward:
         return logits
 
     def _run(self, raster: Bool[np.ndarray, "channel x y"]) -> Float[np.ndarray, "step bx by"]:
-        torch = torch_library()
+        torch = library("torch")
         self.runs += 1
         with one_thread(), torch.inference_mode():
             batch = torch.from_numpy(raster[None].astype(np.float32)).contiguous(memory_format=torch.channels_last)
@@ -259,7 +254,7 @@ class Forward:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """One thread, so that sums are in one order; torch's own setting is restored afterwards."""
-    torch = torch_library()
+    torch = library("torch")
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)

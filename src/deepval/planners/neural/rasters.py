@@ -7,7 +7,6 @@ other agents, the vehicle's own box. Drawn by OpenCV's fillPoly and polylines wi
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -140,13 +139,13 @@ def _holds_origin(begin: Float[np.ndarray, "edge 2"], end: Float[np.ndarray, "ed
 
 
 def _fill(layer: Float[np.ndarray, "x y"], outlines_m: Iterable[np.ndarray], grid: PlanGrid) -> None:
-    opencv = opencv_library()
+    opencv = library("cv2", purpose="The learned planner", extra="torch")
     for cells in _inside(outlines_m, grid):
         opencv.fillPoly(layer, [cells], 1.0)
 
 
 def _draw(layer: Float[np.ndarray, "x y"], lines_m: Iterable[np.ndarray], grid: PlanGrid) -> None:
-    opencv = opencv_library()
+    opencv = library("cv2", purpose="The learned planner", extra="torch")
     for cells in _inside(lines_m, grid):
         opencv.polylines(layer, [cells], False, 1.0)  # noqa: FBT003 (OpenCV's own order: open lines)
 
@@ -216,8 +215,3 @@ def own_size_m(scene: Scene) -> tuple[float, float]:
 @lru_cache(maxsize=4)
 def _cached_drawing(lane_map: LaneMap) -> RoadDrawing:
     return road_drawing(lane_map)
-
-
-def opencv_library() -> Any:
-    """OpenCV."""
-    return library("cv2", purpose="The learned planner", extra="torch")

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.errors import InputError
+from deepval.errors import InputError, library
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_text, sha256
 from deepval.files.writing import lock, npz_arrays, write_atomically
 from deepval.geometry.classes import super_class
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.planners.neural.plan_metrics import AHEAD_S, STEPS, Masks, PlanGrid
-from deepval.planners.neural.planner import MANIFEST, TRAINED_HERE, masks_bytes, npz_bytes, torch_library
+from deepval.planners.neural.planner import MANIFEST, TRAINED_HERE, masks_bytes, npz_bytes
 from deepval.planners.neural.rasters import (
     RoadDrawing,
     ego_poses,
@@ -255,7 +255,7 @@ def train(
         source: Origin of the samples, for the manifest: data set, units, hashes of files.
         watch: Receives every step, to report progress.
     """
-    torch = torch_library()
+    torch = library("torch")
     manifest = {
         "label": TRAINED_HERE,
         "deepval": __version__,

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeAlias
 
+from deepval.errors import library
+
 COLUMN_IN, TEXT_IN = 3.4, 7.0
 """Widths of one column and of the text of a two-column paper."""
 INK, SOFT, LINE, EVEN = "#1c2329", "#59636d", "#d8d5cd", "#b9bec4"
@@ -78,8 +80,7 @@ class LeftOutError(Exception):
 @contextmanager
 def house_style() -> Iterator[None]:
     """A context in which figures are drawn and saved in this style, regardless of the user's settings."""
-    import matplotlib
-
+    matplotlib = library("matplotlib")
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)
@@ -102,7 +103,7 @@ def draw_or_reason(draw: Callable[[], Figure]) -> Figure | str:
 @cache
 def _figure_class() -> Any:
     """A figure without a window that notebooks show as a PNG, with any matplotlib backend."""
-    from matplotlib.figure import Figure as Base
+    Base = library("matplotlib.figure").Figure
 
     class Canvas(Base):
         """A matplotlib Figure with a PNG for notebooks."""

@@ -1,5 +1,0 @@
-"""`python -m deepval.cli`: the command without its script."""
-
-from deepval.cli import main
-
-main()
