@@ -20,8 +20,8 @@ import numpy as np
 
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ground_corners_m
-from deepval.planners.neural.metrics import BLOCK, Masks, PlanGrid, path_cells, pkl, tip
 from deepval.planners.neural.network import PlannerNetwork, state_shapes
+from deepval.planners.neural.plan_metrics import BLOCK, Masks, PlanGrid, path_cells, pkl, tip
 from deepval.planners.neural.planner import Forward, PlannerWeights, network_with
 from deepval.planners.neural.rasters import RoadDrawing, road_raster, to_vehicle_frame, whole_raster
 

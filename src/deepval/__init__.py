@@ -14,6 +14,8 @@ The flow, from losses and scores to a verdict, a picture and a page:
     result.to_pandas()                                      # or to_polars(), to_arrow(), save("result.json")
     deepval.compare(result, "mine", "other")                # two allocators, paired; compare_over, pool: over cells
     deepval.units_to_resolve(...)                           # how many units would resolve a difference
+    deepval.metrics.normalized_decision_gain(...)           # arrays in, a number out, for scikit-learn
+    deepval.testing.assert_not_worse(new, old, table)       # a regression test of scores
 
 A wrong argument raises an `InputError`: it states what must hold, what was found and what to do.
 
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from deepval.version import __version__
 
 if TYPE_CHECKING:
+    from deepval import metrics, testing
     from deepval.allocators.router import Router
     from deepval.errors import InputError, InputWarning
     from deepval.judging.allowances import Energy, Latency, Money, Selection
@@ -57,9 +60,11 @@ __all__ = [
     "compare_over",
     "evaluate",
     "import_router_log",
+    "metrics",
     "pool",
     "read_costs",
     "read_values",
+    "testing",
     "units_to_resolve",
     "values_from_log",
     "write_values",
@@ -77,6 +82,7 @@ _HOME = {
     "tables.costs": ("Costs", "read_costs"),
     "tables.router_logs": ("import_router_log", "values_from_log", "write_values"),
     "tables.values": ("ValueTable", "read_values"),
+    "": ("metrics", "testing"),
 }
 """Where each public name lives; it is loaded when first used, so that importing the package costs nothing."""
 
@@ -84,7 +90,7 @@ _HOME = {
 def __getattr__(name: str) -> Any:
     for module, names in _HOME.items():
         if name in names:
-            value = getattr(import_module(f"deepval.{module}"), name)
+            value = getattr(import_module(f"deepval.{module}"), name) if module else import_module(f"deepval.{name}")
             globals()[name] = value
             return value
     raise AttributeError(f"module 'deepval' has no attribute {name!r}")

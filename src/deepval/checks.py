@@ -47,10 +47,10 @@ def number(value: Any, what: str) -> float:
     raise InputError(f"{what} must be a number; found {quote(value)}.")
 
 
-def share_of_inputs(alpha: Any) -> float:
+def share_of_inputs(alpha: Any, what: str = "alpha") -> float:
     """A share of inputs in (0, 1]."""
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number) or not 0 < alpha <= 1:
-        raise InputError(f"alpha must be a share in (0, 1]; found {quote(alpha)}. Write 0.2 for 20 %.")
+        raise InputError(f"{what} must be a share in (0, 1]; found {quote(alpha)}. Write 0.2 for 20 %.")
     return float(alpha)
 
 

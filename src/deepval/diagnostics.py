@@ -15,7 +15,7 @@ from deepval.allocators.models import Boosting
 from deepval.arrays import Float, Int
 from deepval.errors import InputError
 from deepval.perception.reported.losses import LOSSES, perception_gains
-from deepval.planners.neural.metrics import pkl_gain, tip_gain
+from deepval.planners.neural.plan_metrics import pkl_gain, tip_gain
 from deepval.tables import keys
 from deepval.tables.values import ValueTable
 

@@ -20,7 +20,8 @@ from deepval.datasets.logs.scenarionet import ScenarioNet
 from deepval.datasets.nuscenes import NuScenes
 from deepval.errors import InputError, InputWarning
 from deepval.planners.neural import planner as planner_file
-from deepval.planners.neural.metrics import (
+from deepval.planners.neural.network import state_shapes
+from deepval.planners.neural.plan_metrics import (
     AHEAD_S,
     STEPS,
     Masks,
@@ -34,7 +35,6 @@ from deepval.planners.neural.metrics import (
     tip_gain,
     tip_of_utilities,
 )
-from deepval.planners.neural.network import state_shapes
 from deepval.planners.neural.planner import (
     Forward,
     PlannerFile,

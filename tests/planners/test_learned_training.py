@@ -16,7 +16,7 @@ from deepval.cells.spec import CellSpec, Material, ModeSpec, specs
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
 from deepval.planners.neural import training
-from deepval.planners.neural.metrics import STEPS, PlanGrid
+from deepval.planners.neural.plan_metrics import STEPS, PlanGrid
 from deepval.planners.neural.planner import TRAINED_HERE, masks_bytes, npz_bytes
 from deepval.planners.neural.training import TrainingSettings, planner_loss, samples_of, train, unit_samples
 from deepval.systems.learned import LEARNED, learned_planners

@@ -6,8 +6,8 @@ import numpy as np
 
 from deepval.datasets import Dataset
 from deepval.geometry.vehicle import ZOE, ground_corners_m
-from deepval.planners.neural.metrics import STEPS, Masks
 from deepval.planners.neural.network import PlannerNetwork
+from deepval.planners.neural.plan_metrics import STEPS, Masks
 from deepval.planners.neural.planner import PlannerWeights
 from deepval.world.lanes import Lane, LaneMap
 from deepval.world.objects import Objects

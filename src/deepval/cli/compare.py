@@ -22,16 +22,18 @@ from deepval.cli.options import (
 )
 from deepval.cli.terminal import say
 from deepval.errors import InputError
+from deepval.files.writing import check_writable, write_atomically
 from deepval.judging import comparison
-from deepval.judging.comparison import POLICIES, STATISTICS, Comparison, Named, Statistic, parse_name
+from deepval.judging.comparison import POLICIES, STATISTICS, Named, parse_name
 from deepval.judging.draws import seeds_by_units
-from deepval.judging.over_cells import PooledComparison, compare_over
+from deepval.judging.over_cells import compare_over
 from deepval.protocol import plans
 from deepval.protocol.plans import ComparisonPlan, Made, Registration
-from deepval.report.comparisons import area_table, comparison_table
+from deepval.report.comparisons import GATES, AnyComparison, Gate, area_table, comparison_table
 from deepval.report.console import render_tables
+from deepval.report.forms import escape_markdown, table_markdown
 from deepval.report.text_tables import MISSING, Table, TableCell
-from deepval.results import BudgetKey, Result
+from deepval.results import Area, BudgetKey, Result
 from deepval.tables.scores import Scores
 
 if TYPE_CHECKING:
@@ -140,7 +142,7 @@ def print_plan(plan: PlanOnCells, actual: Sequence[Made], *, err: bool) -> None:
 FAILED_GATE = 3
 """Exit code of `--fail-if` if the gate fails; 2 is bad input."""
 AREA = "area"
-GATES = ("worse", "not-better")
+FORMATS = ("console", "markdown", "json")
 
 
 def compare(
@@ -170,8 +172,15 @@ def compare(
     fail_if: Annotated[
         str | None,
         option(
-            "--fail-if", "Exit with 3 if the candidate is 'worse' or 'not-better' anywhere.", words=GATES, panel=OUTPUT
+            "--fail-if",
+            "Exit with 3 if the candidate is 'worse' or 'not-better' anywhere, or cannot pay for itself.",
+            words=GATES,
+            panel=OUTPUT,
         ),
+    ] = None,
+    junit: Annotated[
+        Path | None,
+        option("--junit", "Also write the outcome of --fail-if as JUnit XML, a test case per budget.", panel=OUTPUT),
     ] = None,
     plan: PlanFile = None,
     register_plan: Annotated[
@@ -182,6 +191,10 @@ def compare(
             "names its cells, so that earlier looks are recorded.",
             panel=OUTPUT,
         ),
+    ] = None,
+    form: Annotated[
+        str | None,
+        option("--format", f"Output format: {', '.join(FORMATS)}. Default: console.", words=FORMATS, panel=OUTPUT),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -202,8 +215,13 @@ def compare(
     if names is None or len(names) < 3:
         raise InputError("compare needs a table, a candidate and a baseline: deepval compare TABLE CANDIDATE BASELINE.")
     *tables, candidate, baseline = names
-    gate = None if fail_if is None else options.one_of(fail_if, GATES, "--fail-if")
-    statistic: Any = options.one_of(of, (*STATISTICS, AREA), "--of")
+    gate_name = None if fail_if is None else options.one_of(fail_if, GATES, "--fail-if")
+    output_form = options.format_name(form, json=json, allowed=FORMATS, usual="console")
+    if junit is not None:
+        if gate_name is None:
+            raise InputError("--junit writes the outcome of a gate: add --fail-if worse.")
+        check_writable(junit)
+    options.one_of(of, (*STATISTICS, AREA), "--of")
     sides = [parse_name(text) for text in (candidate, baseline)]
     if sides[0] == sides[1]:
         raise InputError(f"Candidate and baseline must differ; {candidate!r} is given twice.")
@@ -214,34 +232,42 @@ def compare(
     judged = _judge(cases, sides, subject, budgets, draws, calibrate)
     results = {name: item.result for name, item in judged.items()}
     one, other = (side._replace(allocator=_name_of(side.allocator)).text for side in sides)
-    rows = _rows(results, one, other, of="gain" if of == AREA else statistic)
+    rows = _rows(results, one, other, of=of)
     for name, item in judged.items():
         digest = None if following is None else following.plan.digest
         note(cases[name].cell, by="compare", units=item.units, scores=item.scores, plan=digest)
+    gate = None if gate_name is None else Gate(gate_name, rows)
     provenance = {"provenance": {name: case.provenance for name, case in cases.items()}}
-    if of == AREA:
-        _compare_areas(results, one, other, gate=gate, json=json, provenance=provenance)
+    _print(output_form, rows, gate, provenance)
+    if following is not None and of != AREA:
+        verdicts = [(r.candidate, r.baseline, r.budget, r.of, r.verdict) for r in rows if not isinstance(r, Area)]
+        actual = on_test_units(following, {name: item.units for name, item in judged.items()}, verdicts)
+        print_plan(following, actual, err=output_form != "console")
+    if gate is not None:
+        _close(gate, junit)
+
+
+def _print(form: str, rows: Sequence[AnyComparison], gate: Gate | None, provenance: dict[str, Any]) -> None:
+    """Print comparisons in a format; Markdown begins with the outcome of the gate."""
+    records = [dict(row) | provenance for row in rows]
+    areas = [row for row in rows if isinstance(row, Area)]
+    if form == "json":
+        terminal.print_json(records[0] if areas else records)
         return
-    if json:
-        terminal.print_json([dict(row) | provenance for row in rows])
-    else:
-        terminal.print_tables([comparison_table(rows)])
-    if following is not None:
-        verdicts = [(row.candidate, row.baseline, row.budget, row.of, row.verdict) for row in rows]
-        print_plan(
-            following, on_test_units(following, {name: item.units for name, item in judged.items()}, verdicts), err=json
-        )
-    if gate:
-        _apply_gate(gate, rows, f"{one} is {gate.replace('-', ' ')} than {other}")
+    table = area_table(areas[0]) if areas else comparison_table([row for row in rows if not isinstance(row, Area)])
+    if form == "console":
+        terminal.print_tables([table])
+        return
+    outcome = [] if gate is None else [f"Gate {'failed' if gate.failures else 'passed'}: {gate.sentence}"]
+    typer.echo("\n\n".join([*map(escape_markdown, outcome), table_markdown(table)]))
 
 
-def _apply_gate(gate: str, rows: Sequence[Comparison | PooledComparison], sentence: str) -> None:
-    """Exit with 3 if a row fails the gate."""
-    if rows and all(row.verdict is None for row in rows):
-        raise InputError(f"--fail-if needs a verdict; there is none: {rows[0].reason}.")
-    bad = [row for row in rows if row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")]
-    if bad:
-        say(f"deepval: {sentence} at {', '.join(row.budget.label for row in bad)}.", err=True)
+def _close(gate: Gate, junit: Path | None) -> None:
+    """Write the outcome of a gate to a file, if one is named, and exit with 3 if the gate fails."""
+    if junit is not None:
+        write_atomically(junit, gate.junit())
+    if gate.failures:
+        say(f"deepval: {gate.sentence}", err=True)
         raise typer.Exit(FAILED_GATE)
 
 
@@ -295,30 +321,15 @@ def _judge(
     return judged
 
 
-def _rows(
-    results: Mapping[str, Result], one: str, other: str, *, of: Statistic
-) -> Sequence[Comparison | PooledComparison]:
-    """Differences on the one table, or of the means over several."""
-    if len(results) == 1:
-        return comparison.compare(next(iter(results.values())), one, other, of=of)
-    return compare_over(results, one, other, of=of)
-
-
-def _compare_areas(
-    results: Mapping[str, Result], one: str, other: str, *, gate: str | None, json: bool, provenance: dict[str, Any]
-) -> None:
-    """Print the area between two gain curves of one table, and apply the gate to it."""
+def _rows(results: Mapping[str, Result], one: str, other: str, *, of: str) -> Sequence[AnyComparison]:
+    """Differences on the one table, or of the means over several; the area between gain curves is of one table."""
+    statistic: Any = of
     if len(results) > 1:
-        raise InputError(f"--of area compares on one table; found {len(results)}.")
+        if of == AREA:
+            raise InputError(f"--of area compares on one table; found {len(results)}.")
+        return compare_over(results, one, other, of=statistic)
     (result,) = results.values()
-    row = result.area(one, other)
-    if json:
-        terminal.print_json(dict(row) | provenance)
-    else:
-        terminal.print_tables([area_table(row)])
-    if gate and (row.verdict == "worse" or (gate == "not-better" and row.verdict != "better")):
-        say(f"deepval: {one} is {gate.replace('-', ' ')} than {other} over all shares.", err=True)
-        raise typer.Exit(FAILED_GATE)
+    return [result.area(one, other)] if of == AREA else comparison.compare(result, one, other, of=statistic)
 
 
 def _cases(paths: Sequence[str], subject: SubjectOptions) -> dict[str, EvaluationData]:

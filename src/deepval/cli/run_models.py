@@ -376,7 +376,7 @@ def train_planner(
 
     Example: deepval train-planner --dataset nuscenes --root nuscenes --maps expansion --steps 2000 --out planner
     """
-    from deepval.planners.neural.metrics import PlanGrid
+    from deepval.planners.neural.plan_metrics import PlanGrid
     from deepval.planners.neural.training import TrainingSettings, samples_of, unit_samples
     from deepval.planners.neural.training import train as run
 

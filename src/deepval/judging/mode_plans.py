@@ -67,7 +67,7 @@ def cheapest(
     return np.where(least, np.maximum(values, np.finfo(np.float64).min), -np.inf).argmax(axis=1)
 
 
-class Problem(NamedTuple):
+class ModeProblem(NamedTuple):
     """A problem relative to the cheapest mode of every input, which is its column 0, of value and cost 0.
 
     Attributes:
@@ -83,7 +83,7 @@ class Problem(NamedTuple):
     saved: Num[np.ndarray, "input"]
 
 
-def from_cheapest(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "*input mode"]) -> Problem:
+def from_cheapest(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "*input mode"]) -> ModeProblem:
     """The problem relative to every input's cheapest mode; of modes that cost as little, only the best one counts."""
     rows, start = np.arange(len(values)), cheapest(values, costs)
     if costs.ndim == 1:
@@ -96,7 +96,7 @@ def from_cheapest(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray
         modes[:, 0] = start
         relative = np.take_along_axis(costs - costs[rows, start][:, None], modes, axis=1)
     gained = np.take_along_axis(values, modes, axis=1) - values[rows, start][:, None]
-    return Problem(modes, gained, relative, -np.broadcast_to(costs, values.shape)[rows, start])
+    return ModeProblem(modes, gained, relative, -np.broadcast_to(costs, values.shape)[rows, start])
 
 
 Costs = Int[np.ndarray, "mode"] | Int[np.ndarray, "input mode"]

@@ -1,8 +1,12 @@
-"""Diagnoses, results of several cells and comparisons of two allocators -> tables."""
+"""Diagnoses, results of several cells and comparisons of two allocators -> tables; comparisons -> a regression gate."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal, get_args
+from xml.etree import ElementTree
 
+from deepval.errors import InputError, one_line
 from deepval.judging.comparison import Comparison
 from deepval.judging.diagnosis import Diagnosis, WidthCheck
 from deepval.judging.over_cells import PooledComparison
@@ -309,3 +313,85 @@ def area_table(row: Area) -> Table:
         "as a share of the all-cheap loss." if share else "in units of the loss."
     )
     return Table("Area between gain curves", header, lines_of([text]), (note,))
+
+
+AnyComparison = Comparison | PooledComparison | Area
+GateName = Literal["worse", "not-better"]
+GATES: tuple[str, ...] = get_args(GateName)
+"""When a gate fails: the candidate is worse, or is not better."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A candidate that must not be worse than a baseline (or must be better), under every budget that was compared.
+
+    A candidate that cannot pay for itself fails. A comparison without a verdict neither passes nor fails, unless the
+    candidate must be better.
+
+    Attributes:
+        name: When the gate fails: `worse` or `not-better`.
+        rows: The comparisons, at least one of them with a verdict.
+    """
+
+    name: str
+    rows: Sequence[AnyComparison]
+
+    def __post_init__(self) -> None:
+        if all(row.verdict is None for row in self.rows):
+            reason = self.rows[0].reason if self.rows else "the two have no budget in common"
+            raise InputError(f"--fail-if needs a verdict; there is none: {reason}.")
+
+    @property
+    def failures(self) -> list[AnyComparison]:
+        """The comparisons that fail."""
+        return [row for row in self.rows if self._outcome(row) == "failure"]
+
+    def _outcome(self, row: AnyComparison) -> str:
+        """The name of the element that reports a comparison in JUnit: failure, skipped or system-out."""
+        if row.verdict in ("worse", "infeasible") or (self.name == "not-better" and row.verdict != "better"):
+            return "failure"
+        return "skipped" if row.verdict is None else "system-out"
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in words, with the difference and its interval for every failure."""
+        candidate, baseline = self.rows[0].candidate, self.rows[0].baseline
+        if self.failures:
+            where = ", ".join(f"{_budget_label(row)} ({_numbers(row)})" for row in self.failures)
+            return f"{candidate} is {self.name.replace('-', ' ')} than {baseline} at {where}."
+        return f"{candidate} is {'not worse' if self.name == 'worse' else 'better'} than {baseline} at " + (
+            f"{', '.join(map(_budget_label, self.rows))}."
+        )
+
+    def junit(self) -> str:
+        """The outcome as JUnit XML, one test case per budget."""
+        outcomes = [self._outcome(row) for row in self.rows]
+        counts = {"tests": len(self.rows), "failures": outcomes.count("failure"), "skipped": outcomes.count("skipped")}
+        numbers = {name: str(count) for name, count in (counts | {"errors": 0}).items()}
+        root = ElementTree.Element("testsuites", numbers)
+        suite = ElementTree.SubElement(root, "testsuite", {"name": "deepval compare"} | numbers)
+        for row, outcome in zip(self.rows, outcomes, strict=True):
+            names = {"classname": one_line(f"{row.candidate} against {row.baseline}"), "name": _budget_label(row)}
+            text = one_line(_numbers(row))
+            case = ElementTree.SubElement(suite, "testcase", names)
+            message = {} if outcome == "system-out" else {"message": text}
+            ElementTree.SubElement(case, outcome, message).text = text
+        ElementTree.indent(root)
+        return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _budget_label(row: AnyComparison) -> str:
+    return "all shares" if isinstance(row, Area) else row.budget.label
+
+
+def _numbers(row: AnyComparison) -> str:
+    """The verdict, and the difference with its interval, or the reason why there is none."""
+    verdict = row.verdict or "no verdict"
+    if row.difference is None and (isinstance(row, PooledComparison) or row.loss is None):
+        return f"{verdict}: {row.reason}"
+    of = "" if isinstance(row, Area) or row.of == "gain" else f" (in {row.of})"
+    if not isinstance(row, PooledComparison) and row.unit == "loss":
+        bounds, text = interval(row.loss_lo, row.loss_hi), f"{number(row.loss)} in units of the loss{of}"
+    else:
+        bounds, text = interval(row.lo, row.hi, percent), f"{percent(row.difference)} of the all-cheap loss{of}"
+    return f"{verdict}: {text}" + (f", 95 % interval {bounds}" if bounds else "")

@@ -14,7 +14,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.vehicle import Vehicle, clearance_m
-from deepval.planners.neural.metrics import tip_of_utilities
+from deepval.planners.neural.plan_metrics import tip_of_utilities
 from deepval.planners.observation import Agents, Planner, Situation, Trajectory, agents_of, situation_at, to_ego_m
 from deepval.systems.system import System
 from deepval.world.objects import Objects

@@ -15,7 +15,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.planners.neural.metrics import AHEAD_S, displacements_m
+from deepval.planners.neural.plan_metrics import AHEAD_S, displacements_m
 from deepval.planners.neural.planner import (
     PUBLISHED,
     TRAINED_HERE,

@@ -185,7 +185,7 @@ class ValueTable(Printable):
     def harm_ratio(self) -> float:
         """Total harm over total benefit of the full mode, sum|V-| / sum V+."""
         values = self.decision_values
-        return part_of(float(-values[values < 0].sum()), float(self.helpful.sum()))
+        return part_of(float(np.abs(values[values < 0]).sum()), float(self.helpful.sum()))
 
     @cached_property
     def helpful(self) -> Float[np.ndarray, "helpful"]:

@@ -151,7 +151,7 @@ class Scene:
         )
 
 
-class Pictures(NamedTuple):
+class PictureFiles(NamedTuple):
     """Pictures of a data set by unit, with the numbers of frames and units that are left out for lack of a picture."""
 
     units: dict[str, list[tuple[int, Path]]]
@@ -168,7 +168,7 @@ class Pictures(NamedTuple):
         )
 
 
-def pictures_of(scenes: Iterable[Scene]) -> Pictures:
+def pictures_of(scenes: Iterable[Scene]) -> PictureFiles:
     """Pictures by unit: a frame's id is its number if frames are numbered, otherwise its index in the unit."""
     units, frames, empty = {}, 0, 0
     for scene in scenes:
@@ -179,4 +179,4 @@ def pictures_of(scenes: Iterable[Scene]) -> Pictures:
         frames += len(ids) + scene.unpictured - len(pictures)
         empty += not pictures
         units |= {scene.unit: pictures} if pictures else {}
-    return Pictures(units, frames, empty)
+    return PictureFiles(units, frames, empty)

@@ -10,7 +10,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from deepval.planners.neural.metrics import BLOCK, STEPS
+from deepval.planners.neural.plan_metrics import BLOCK, STEPS
 
 CHANNELS = 5
 WIDTH = 64

@@ -25,7 +25,7 @@ from deepval.files import reading
 from deepval.files.canonical import json_content, sha256
 from deepval.files.reading import check_file_form
 from deepval.files.writing import npz_arrays
-from deepval.planners.neural.metrics import Masks, path_m, pkl, tip
+from deepval.planners.neural.plan_metrics import Masks, path_m, pkl, tip
 from deepval.planners.neural.rasters import road_rasters, scene_rasters
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene

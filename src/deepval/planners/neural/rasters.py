@@ -14,7 +14,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError, library
 from deepval.geometry.vehicle import Vehicle, ground_poses
-from deepval.planners.neural.metrics import PlanGrid
+from deepval.planners.neural.plan_metrics import PlanGrid
 from deepval.world.lanes import Lane, LaneMap, Outline
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene

@@ -22,7 +22,7 @@ from deepval.files.canonical import digest_of, json_text, sha256
 from deepval.files.writing import lock, npz_arrays, write_atomically
 from deepval.geometry.classes import super_class
 from deepval.geometry.vehicle import ground_corners_m
-from deepval.planners.neural.metrics import AHEAD_S, STEPS, Masks, PlanGrid
+from deepval.planners.neural.plan_metrics import AHEAD_S, STEPS, Masks, PlanGrid
 from deepval.planners.neural.planner import MANIFEST, TRAINED_HERE, masks_bytes, npz_bytes, torch_library
 from deepval.planners.neural.rasters import (
     RoadDrawing,
