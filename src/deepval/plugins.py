@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 from deepval.errors import InputError, quote, suggestion
+from deepval.files import reading
 
 FORM = "FILE.py:NAME or MODULE:NAME"
 Kind = TypeVar("Kind")
@@ -42,22 +43,23 @@ def names_code(text: str) -> bool:
 
 
 def installed(group: str) -> list[str]:
-    """Names that installed packages add to a group, such as deepval.systems."""
+    """Names that installed packages add to allocators, systems or datasets."""
+    return sorted(_entries(group))
+
+
+def _entries(group: str) -> dict[str, str]:
+    """Words of the code that installed packages add to a group, by name."""
     from importlib.metadata import entry_points
 
-    return sorted(entry_points(group=group).names)
+    return {entry.name: entry.value for entry in entry_points(group=f"deepval.{group}")}
 
 
 def find(text: str, group: str) -> Any:
     """The object that a typed word names, as code or as an installed package's name; None for any other word."""
     if names_code(text):
         return load(text)
-    if text not in installed(group):
-        return None
-    from importlib.metadata import entry_points
-
-    (entry, *_) = entry_points(group=group, name=text)
-    return load(f"{entry.module}:{entry.attr}")
+    word = _entries(group).get(text)
+    return None if word is None else load(word.partition("[")[0].replace(" ", ""))
 
 
 def load(word: str) -> Any:
@@ -86,25 +88,27 @@ def load(word: str) -> Any:
 
 def _file_module(source: str) -> ModuleType:
     """The module of a file, executed unless this very content is loaded; its name must be free for other processes."""
-    path, name = Path(source).resolve(), Path(source).stem
-    if not path.is_file():
-        raise InputError(f"{source}: no such file; check the name and the folder.")
+    content, path, name = reading.content(Path(source), "a file of code"), reading.resolve(source), Path(source).stem
     if not name.isidentifier():
         raise InputError(f"{source}: the name of a file of code must be a Python name, such as my_file.py: rename it.")
-    content = path.read_bytes()
     loaded, digest = _LOADED.get(name), hashlib.sha256(content).hexdigest()
     if loaded is not None and (loaded.file, loaded.digest) == (path, digest):
         return loaded.module
     other = None if loaded is not None else find_spec(name)
     if other is not None and Path(other.origin or "").resolve() != path:
         raise InputError(f"{source}: Python has another module {name!r} ({other.origin}): rename the file.")
+    try:
+        code = compile(content, str(path), "exec")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line, text = getattr(error, "lineno", None) or 1, getattr(error, "msg", None) or error
+        raise InputError(f"{source}, line {line}: the code fails with {type(error).__name__}: {text}.") from error
     module = ModuleType(name)
     module.__file__, module.__spec__ = str(path), spec_from_file_location(name, path)
     _LOADED[name] = Source(source, path, digest, module)
     sys.modules[name] = module  # pickle and dataclasses look it up
     _add_folder(path.parent)
     try:
-        exec(compile(content, str(path), "exec"), vars(module))
+        exec(code, vars(module))
     except BaseException:
         del sys.modules[name]
         raise
@@ -167,8 +171,6 @@ def checked(word: str, value: Any, kind: type[Kind], description: str) -> Kind:
 def complaint(error: BaseException) -> str | None:
     """An error of loaded code in one sentence with its file and line; None if no loaded code is involved."""
     lines = re.findall(r'File "(.+?)", line (\d+)', "".join(traceback.format_exception(error)))
-    if isinstance(error, SyntaxError):
-        lines.append((str(error.filename), str(error.lineno)))
     typed = {
         str(source.file): source.typed if source.typed.endswith(".py") else str(source.file)
         for source in _LOADED.values()
@@ -177,8 +179,7 @@ def complaint(error: BaseException) -> str | None:
     if not own:
         return None
     file, line = own[-1]
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{file}, line {line}: the code fails with {type(error).__name__}{f': {text}' if text else ''}."
+    return f"{file}, line {line}: the code fails with {type(error).__name__}{f': {error}' if str(error) else ''}."
 
 
 def digest() -> dict[str, str]:

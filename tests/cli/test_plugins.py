@@ -170,7 +170,7 @@ def test_a_recipe_is_read_again_by_the_same_word_only(cells):
     [
         ("odd.py:scor", "odd.py: must define 'scor'; it does not; did you mean 'score'?"),
         ("odd.py", "Code must be named as FILE.py:NAME or MODULE:NAME; found 'odd.py'"),
-        ("absent.py:score", "absent.py: no such file"),
+        ("absent.py:score", "absent.py: must be a file of code that can be read; No such file or directory."),
         ("absent:score", "absent: no such module in the current folder"),
         ("odd.py:fails", "odd.py, line 5: the code fails with ZeroDivisionError: division by zero."),
         ("odd.py:none", "none: the function must return a number for every frame; found None."),

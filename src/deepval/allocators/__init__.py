@@ -29,7 +29,6 @@ from deepval.errors import InputError, quote, suggestion
 
 __all__ = [
     "FEATURE_SETS",
-    "GROUP",
     "RECIPES",
     "Allocator",
     "EstimatorRecipe",
@@ -68,14 +67,12 @@ RECIPES: dict[str, Recipe] = {
 }
 """Name -> recipe of every learned allocator; a command adds those of the user's own code."""
 BUILT_IN = tuple(RECIPES)
-GROUP = "deepval.allocators"
-"""Entry points of installed packages that add allocators."""
 
 
 def recipe_by_name(name: str) -> Recipe:
     """The recipe of this name."""
     if name not in RECIPES:
-        names = (*RECIPES, *plugins.installed(GROUP))
+        names = (*RECIPES, *plugins.installed("allocators"))
         raise InputError(
             f"A recipe must be one of {', '.join(names)}, or your own ({plugins.FORM}); found {name!r}"
             f"{suggestion(name, names)}"
@@ -90,7 +87,7 @@ def own_allocator(word: str) -> Allocator | Recipe | None:
     `predict`, or a class or function that returns one of these. A recipe becomes a row of RECIPES while the command
     runs, so that its files can be read.
     """
-    value = plugins.find(word, GROUP)
+    value = plugins.find(word, "allocators")
     if value is None:
         return None
     name = word.rpartition(":")[2]

@@ -14,7 +14,6 @@ from deepval.cli.commands import OptionGroup, option
 from deepval.cli.options import Json, Workers
 from deepval.cli.terminal import say
 from deepval.datasets import DATASETS, Dataset, open_dataset, own_dataset
-from deepval.datasets import GROUP as DATASET_GROUP
 from deepval.errors import InputError, InputWarning, suggestion
 from deepval.files import reading
 from deepval.files.writing import check_writable
@@ -23,7 +22,7 @@ from deepval.perception.modes import NAMES, built_in_mode
 from deepval.perception.placing import PLACINGS
 from deepval.planners.neural.planner import GET
 from deepval.protocol.cell_builds import current_cell, rebuild
-from deepval.systems import GROUP, LEARNED, SYSTEMS, System, own_system
+from deepval.systems import LEARNED, SYSTEMS, System, own_system
 from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import PROFILES, check_modes
 from deepval.tables.values import ValueTable
@@ -49,7 +48,7 @@ class DataFiles(OptionGroup):
             raise InputError(f"--dataset must be given: one of {', '.join(DATASETS)}.")
         if self.dataset in DATASETS or plugins.names_code(self.dataset):
             return self.dataset
-        return options.one_of(self.dataset, (*DATASETS, *plugins.installed(DATASET_GROUP)), "--dataset")
+        return options.one_of(self.dataset, (*DATASETS, *plugins.installed("datasets")), "--dataset")
 
     @property
     def unit_names(self) -> list[str] | None:
@@ -234,10 +233,9 @@ def _material(
     _refuse_ignored(kind, {"--root": files.root, "--scores-are": scores} if kind == "synthetic" else {})
     _refuse_ignored(kind, {} if seeded else {"--seed": seed})
     files.check_maps()
-    if kind in DATASETS and kind != "synthetic" and (files.root is None or not mode):
-        raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
-    if kind not in DATASETS and not mode:
-        raise InputError(f"--dataset {kind} needs two or more --mode.")
+    if kind != "synthetic" and ((files.root is None and kind in DATASETS) or not mode):
+        folder = "--root, the folder of its files, and " * (kind in DATASETS)
+        raise InputError(f"--dataset {kind} needs {folder}two or more --mode.")
     start = seed or 0
     thresholds, kinds = _by_mode(threshold, "--threshold", modes), _by_mode(scores, "--scores-are", modes)
     if kind == "synthetic":
@@ -272,7 +270,7 @@ def _rules(names: list[str], weights: Path | None, masks: Path | None) -> list[s
     """Downstream systems: the learned planner's with its files, all others by name."""
     own = {name: own_system(name) for name in names if name not in SYSTEMS and name not in LEARNED}
     for name in (name for name, system in own.items() if system is None):
-        options.one_of(name, (*SYSTEMS, *LEARNED, *plugins.installed(GROUP)), "--system")
+        options.one_of(name, (*SYSTEMS, *LEARNED, *plugins.installed("systems")), "--system")
     learned = [name for name in names if name in LEARNED]
     if not learned:
         unused = [option for option, value in (("--weights", weights), ("--masks", masks)) if value is not None]

@@ -277,7 +277,7 @@ def fit(
     built = read_cell(cell)
     items: list[Any] = _recipes(built, allocator or [], features) if like is None else [read_allocator(like)]
     estimators = [item for item in items if isinstance(item, EstimatorRecipe)]
-    if len(estimators) > 1 or (estimators and len(items) > 1):
+    if estimators and len(items) > 1:
         raise InputError(
             f"An estimator is fitted alone; found {len(items)} allocators: fit {estimators[0].name} alone."
         )

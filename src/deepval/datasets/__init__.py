@@ -26,10 +26,7 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "waymo": Waymo,
 }
 
-GROUP = "deepval.datasets"
-"""Entry points of installed packages that add data sets."""
-
-__all__ = ["DATASETS", "GROUP", "Dataset", "Recording", "open_dataset", "own_dataset", "read_dataset"]
+__all__ = ["DATASETS", "Dataset", "Recording", "open_dataset", "own_dataset", "read_dataset"]
 
 
 def open_dataset(name: str, root: Any = None, **options: Any) -> Dataset:
@@ -43,7 +40,7 @@ def open_dataset(name: str, root: Any = None, **options: Any) -> Dataset:
 
 def own_dataset(word: str, root: Any = None) -> Dataset | None:
     """The data set that a typed word names, as code or as an installed package's name; None for any other word."""
-    value = plugins.find(word, GROUP)
+    value = plugins.find(word, "datasets")
     if value is None:
         return None
     opened = plugins.create(word, value, *(() if root is None else (root,)))

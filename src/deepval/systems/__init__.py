@@ -21,26 +21,12 @@ SYSTEMS: dict[str, System] = {
     "idm-scalar": Driving(Idm(), deviation_weight=0.1),
 }
 
-GROUP = "deepval.systems"
-"""Entry points of installed packages that add systems."""
-
-__all__ = [
-    "GROUP",
-    "LEARNED",
-    "SYSTEMS",
-    "Braking",
-    "Driving",
-    "LateralCorridor",
-    "LearnedPlanner",
-    "RecedingHorizon",
-    "System",
-    "own_system",
-]
+__all__ = ["LEARNED", "SYSTEMS", "Braking", "Driving", "LateralCorridor", "LearnedPlanner", "RecedingHorizon", "System"]
 
 
 def own_system(word: str) -> System | None:
     """The system that a typed word names, as code or as an installed package's name; None for any other word."""
-    value = plugins.find(word, GROUP)
+    value = plugins.find(word, "systems")
     if value is None:
         return None
     system = plugins.checked(word, plugins.create(word, value), System, "a downstream system (deepval.systems.System)")
