@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from deepval.judging.over_cells import compare_over, pool
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
-    from deepval.tables.router_logs import import_router_log, values_from_log, write_values
+    from deepval.tables.off_policy import values_from_log
+    from deepval.tables.router_logs import import_router_log, write_values
     from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
@@ -80,7 +81,8 @@ _HOME = {
     "judging.over_cells": ("compare_over", "pool"),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
-    "tables.router_logs": ("import_router_log", "values_from_log", "write_values"),
+    "tables.off_policy": ("values_from_log",),
+    "tables.router_logs": ("import_router_log", "write_values"),
     "tables.values": ("ValueTable", "read_values"),
     "": ("metrics", "testing"),
 }

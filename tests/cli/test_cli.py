@@ -112,7 +112,7 @@ def test_json_equals_the_python_call():
 
 def test_console_shows_every_reference_and_the_verdict():
     done = evaluate("--alpha", "0.2")
-    for word in ("random", "all-full", "oracle", "router", "better", "1,000 draws of units, seed 0"):
+    for word in ("random", "always", "never", "oracle", "router", "better", "1,000 draws of units, seed 0"):
         assert word in done.out
 
 

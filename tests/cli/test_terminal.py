@@ -213,9 +213,9 @@ def test_a_long_result_is_summarised_and_all_of_it_is_printed_on_request(crowd, 
     done = call(*crowd, "--out", tmp_path / "result.json")
     whole = call(*crowd, "--all")
     result = deepval.Result.load(tmp_path / "result.json")
-    assert len(result.rows) == 4 * (70 + 3)
+    assert len(result.rows) == 4 * (70 + 4)
     words = " ".join(done.split())
-    assert "This is a summary with 116 of 572 rows" in words  # 4 x (10 + 3 + 3) verdicts, 4 x (10 + 3) gaps
+    assert "This is a summary with 120 of 576 rows" in words  # 4 x (10 + 3 + 4) verdicts, 4 x (10 + 3) gaps
     assert "--all prints every row" in words
     assert "This is a summary" not in whole
     at = [row for row in result.rows if row.budget.label == "selection 20%"]
@@ -226,14 +226,14 @@ def test_a_long_result_is_summarised_and_all_of_it_is_printed_on_request(crowd, 
     for verdict in {row.verdict for row in entered}:
         assert f"{sum(row.verdict == verdict for row in entered)} {verdict}" in counts
     for row in result.rows:
-        assert row.allocator in whole
+        assert row.name in whole
     assert len(done.splitlines()) < 250 < 572 < len(whole.splitlines())
 
 
 def test_a_long_result_in_files_and_as_csv_or_json_has_every_row(crowd):
     table = call(*crowd, "--format", "csv")
-    assert len(table.splitlines()) == 1 + 4 * (70 + 3)
-    assert len(json.loads(call(*crowd, "--json"))["rows"]) == 4 * (70 + 3)
+    assert len(table.splitlines()) == 1 + 4 * (70 + 4)
+    assert len(json.loads(call(*crowd, "--json"))["rows"]) == 4 * (70 + 4)
 
 
 @pytest.mark.parametrize(

@@ -79,4 +79,4 @@ def test_the_readme_runs_as_it_stands_in_a_fresh_environment(tmp_path):
     for name in OUTPUTS:
         assert (folder / name).is_file(), name
     assert list((folder / "figures").glob("*.pdf"))
-    assert done.out.count("against random: ") >= 4
+    assert done.out.count("than random") >= 4

@@ -14,11 +14,11 @@ from worlds import COSTS, World, judge, random_world, table_of
 CALLS = 170
 """Times 4 budgets times 3 allocators: 2,040 judged cases, and as many rows of references."""
 IN_LOSS_UNITS = ("gain", "benefit", "harm", "oracle_gain")
-LOSS_DIFFERENCES = ("versus_random_loss", "versus_random_loss_lo", "versus_random_loss_hi")
-NUMBERS = (*IN_LOSS_UNITS, "gain_share", "ndg", "ndg_lo", "ndg_hi", "versus_random", "versus_random_lo")
-NUMBERS = (*NUMBERS, "versus_random_hi", "escalated", "weight_dropped")
-NUMBERS = (*NUMBERS, *LOSS_DIFFERENCES)
-SAME = ("allocator", "kind", "alpha", "verdict", "draws_dropped")
+SHARES = tuple(f"versus_{name}{end}" for name in ("random", "never", "always") for end in ("", "_lo", "_hi"))
+LOSS_DIFFERENCES = tuple(f"versus_{n}_loss{end}" for n in ("random", "never", "always") for end in ("", "_lo", "_hi"))
+NUMBERS = (*IN_LOSS_UNITS, "gain_share", "ndg", "ndg_lo", "ndg_hi", "escalated", "weight_dropped")
+NUMBERS = (*NUMBERS, *SHARES, *LOSS_DIFFERENCES)
+SAME = ("allocator", "kind", "alpha", "verdict", "never_verdict", "always_verdict", "draws_dropped")
 
 
 def measure(budget) -> slow.Measure:
@@ -271,9 +271,13 @@ def test_references_are_always_there_and_have_no_verdict():
     result = judge(
         table_of([1.0, -1.0, 2.0], unit=["a", "b", "b"]), {}, [deepval.Selection(0.5), deepval.Latency(0.5, COSTS)]
     )
-    assert [row.allocator for row in result.rows] == ["random", "all-full", "oracle"] * 2
-    assert all(row.verdict is None for row in result.rows)
+    assert [row.allocator for row in result.rows] == ["random", "never", "all-full", "oracle"] * 2
+    assert all(row[name] is None for row in result.rows for name in ("verdict", "never_verdict", "always_verdict"))
     assert result.row("all-full", alpha=0.5).ndg is None
+    assert result.row("always", alpha=0.5, kind="selection") is result.row("all-full", alpha=0.5, kind="selection")
+    never = result.row("never", "latency", 0.5)
+    assert (never.gain, never.benefit, never.harm, never.escalated, never.ndg) == (0, 0, 0, 0, 0)
+    assert never.versus_random == -result.row("random", "latency", 0.5).versus_never
     # (8 - 5)/8 = 0.375 <= 0.5: running the full mode alone fits.
     assert result.row("all-full", "latency", 0.5).ndg == pytest.approx((1 - 1 + 2) / 2)
     too_small = judge(table_of([1.0, -1.0, 2.0], unit=["a", "b", "b"]), {}, [deepval.Latency(0.3, COSTS)])

@@ -331,9 +331,9 @@ def test_plain_scores_keep_random_and_every_row_says_what_it_is_measured_by():
     named = {(row.allocator, row.accounting): (row.oracle, row.chance) for row in result.rows}
     full_only, ladder = ("oracle", "random"), ("oracle-ladder", "random-ladder")
     assert [name for name, how in named if how == "cascade"] == [
-        "random", "random-ladder", "all-full", "noise", "knowing", "oracle", "oracle-ladder"
+        "random", "random-ladder", "never", "all-full", "noise", "knowing", "oracle", "oracle-ladder"
     ]  # fmt: skip
-    for name in ("random", "all-full", "noise", "oracle"):
+    for name in ("random", "never", "all-full", "noise", "oracle"):
         assert named[name, "cascade"] == named[name, "skipping"] == full_only
     for name in ("random-ladder", "knowing", "oracle-ladder"):
         assert named[name, "cascade"] == named[name, "skipping"] == ladder
@@ -351,8 +351,8 @@ def test_where_both_oracles_occur_every_form_names_them():
     place = shown.header.index("oracle")
     column = {row[1].text: row[place].text for section in shown.sections for row in section}
     assert column == {
-        "random": "full", "random-ladder": "ladder", "all-full": "full", "noise": "full", "knowing": "ladder",
-        "oracle": "full", "oracle-ladder": "ladder",
+        "random": "full", "random-ladder": "ladder", "never": "full", "always": "full", "noise": "full",
+        "knowing": "ladder", "oracle": "full", "oracle-ladder": "ladder",
     }  # fmt: skip
     for form in ("console", "markdown", "latex", "csv"):
         text = FORMS[form](result)

@@ -183,8 +183,8 @@ def test_words_are_in_every_form():
     for text in (console.render(result, width=100), forms.result_markdown(result), forms.result_csv(result)):
         assert "better on few units" in text
         assert "unresolved" in text
-    assert "Second opinion: unresolved: knowing." in console.render(result, width=100)
-    saved = json.loads(result.to_json())["rows"][2]
+    assert "against random: unresolved: knowing." in " ".join(console.render(result, width=100).split())
+    saved = json.loads(result.to_json())["rows"][3]
     assert (saved["verdict"], saved["verdict_words"], saved["second_verdict"]) == (
         "better",
         "better on few units",

@@ -102,7 +102,8 @@ def test_references_are_always_there_and_harm_stands_beside_gain(tiny, board, tm
     (track,) = board["tracks"]
     for part in (track["overall"], *track["by_cell"].values()):
         found = rows(part)
-        assert {"oracle", "all-full", "random"} <= set(found)
+        assert {"oracle", "all-full", "random", "never"} <= set(found)
+        assert found["never"]["gain_share"] == 0
         for row in found.values():
             assert row["gain_share"] == pytest.approx(row["benefit_share"] - row["harm_share"], abs=1e-12)
             assert row["harm_share"] >= 0
@@ -110,7 +111,7 @@ def test_references_are_always_there_and_harm_stands_beside_gain(tiny, board, tm
     assert rows(track["overall"])["random"]["versus_random"] == 0
     (tmp_path / "none").mkdir()
     (empty,) = leaderboard(tmp_path / "none", tiny, draws=DRAWS)["tracks"]
-    assert set(rows(empty["overall"])) == {"oracle", "all-full", "random"}
+    assert set(rows(empty["overall"])) == {"oracle", "all-full", "random", "never"}
 
 
 def judged(cells, names, draws=DRAWS):

@@ -16,6 +16,10 @@ ROUNDING = Fraction(1e-12)
 UNDEFINED = ("escalated", "gain", "gain_share", "benefit", "harm", "ndg", "ndg_lo", "ndg_hi", "versus_random")
 UNDEFINED = (*UNDEFINED, "versus_random_lo", "versus_random_hi", "verdict")
 UNDEFINED = (*UNDEFINED, "versus_random_loss", "versus_random_loss_lo", "versus_random_loss_hi")
+UNIFORM = {"never": "never", "always": "all-full"}
+"""Comparisons with what escalates nothing or everything -> its reference."""
+UNDEFINED += tuple(f"versus_{n}{unit}{end}" for n in UNIFORM for unit in ("", "_loss") for end in ("", "_lo", "_hi"))
+UNDEFINED += tuple(f"{name}_verdict" for name in UNIFORM)
 
 
 def expected_top(scores, quantity, slots):
@@ -118,6 +122,8 @@ class Sample:
             slots = measure.slots(inputs)
             gain = best_gain(self.values, slots)
             return gain, gain, min(slots, sum(v > 0 for v in self.values))
+        if name == "never":
+            return Fraction(0), Fraction(0), 0
         if name == "all-full":
             return sum(map(Fraction, self.values)), sum(map(Fraction, positive)), inputs
         slots = measure.slots(inputs, cost)
@@ -126,7 +132,7 @@ class Sample:
 
 
 def judge(rows, units, scores, measures, *, costs, draws, seed=0):
-    """Rows of the result as dicts, budget by budget: random, all-full, every allocator, oracle.
+    """Rows of the result as dicts, budget by budget: random, never, all-full, every allocator, oracle.
 
     `rows` are (unit, cheap loss, full loss, {allocator: score}); `units` are all units to draw from; `costs` gives an
     allocator's cost under each budget by position.
@@ -138,7 +144,7 @@ def judge(rows, units, scores, measures, *, costs, draws, seed=0):
     ]
     judged = []
     for position, measure in enumerate(measures):
-        for name in ("random", "all-full", *scores, "oracle"):
+        for name in ("random", "never", "all-full", *scores, "oracle"):
             cost = costs[name][position] if name in scores else 0.0
             judged.append(
                 _row(name, measure, cost, full_sample, resamples, exact=draws == "exact", several=len(units) > 1)
@@ -153,7 +159,7 @@ def _row(name, measure, cost, full_sample, resamples, *, exact, several):
     start |= {"draws_dropped": 0, "weight_dropped": 0, "versus_random_dropped": 0, "on_edge": False}
     if name == "all-full" and measure.kind != "selection" and not measure.uniform_full_is_feasible():
         return start
-    reference = name in ("random", "all-full", "oracle")
+    reference = name in ("random", "never", "all-full", "oracle")
     if not measure.feasible(cost):
         return start | {"verdict": "infeasible"}
     gain, benefit, escalated = full_sample.outcome(name, measure, cost)
@@ -163,18 +169,23 @@ def _row(name, measure, cost, full_sample, resamples, *, exact, several):
         row["ndg"] = gain / oracle
         if several and resamples:
             row |= _ndg_interval(name, measure, cost, oracle, resamples, exact=exact)
-    row["versus_random_loss"] = gain - chance
     if full_sample.cheap_loss > 0:
         row["gain_share"] = gain / full_sample.cheap_loss
-        row["versus_random"] = (gain - chance) / full_sample.cheap_loss
-    if several and resamples:
-        paired = _paired_intervals(name, measure, cost, resamples, full_sample, exact=exact)
-        row |= paired | {"on_edge": row["on_edge"] or paired["on_edge"]}
-    low, high = row["versus_random_lo"], row["versus_random_hi"]
-    if low is None:  # no share of the all-cheap loss in any draw: the difference itself decides
-        low, high = row["versus_random_loss_lo"], row["versus_random_loss_hi"]
-    verdict = None if low is None else "better" if low > 0 else "worse" if high < 0 else "unresolved"
-    return row | {"verdict": None if reference else verdict}
+    for against, other in {"random": "random", **UNIFORM}.items():
+        difference = gain - (chance if other == "random" else full_sample.outcome(other, measure, 0.0)[0])
+        row[f"versus_{against}_loss"] = difference
+        if full_sample.cheap_loss > 0:
+            row[f"versus_{against}"] = difference / full_sample.cheap_loss
+        if several and resamples:
+            paired = _paired_intervals(name, measure, cost, resamples, full_sample, exact=exact, other=other)
+            row |= {f"versus_{against}_{part}": value for part, value in paired.items() if part != "on_edge"}
+            row["on_edge"] |= paired["on_edge"]
+        low, high = row[f"versus_{against}_lo"], row[f"versus_{against}_hi"]
+        if low is None:  # no share of the all-cheap loss in any draw: the difference itself decides
+            low, high = row[f"versus_{against}_loss_lo"], row[f"versus_{against}_loss_hi"]
+        verdict = None if low is None else "better" if low > 0 else "worse" if high < 0 else "unresolved"
+        row["verdict" if against == "random" else f"{against}_verdict"] = None if reference else verdict
+    return row
 
 
 def _ndg_interval(name, measure, cost, oracle, resamples, *, exact):
@@ -194,12 +205,12 @@ def _ndg_interval(name, measure, cost, oracle, resamples, *, exact):
     return {"ndg_lo": low, "ndg_hi": high, **counted}
 
 
-def _paired_intervals(name, measure, cost, resamples, full_sample, *, exact):
+def _paired_intervals(name, measure, cost, resamples, full_sample, *, exact, other):
     """Of the share of the all-cheap loss, and of the loss itself over the same draws (over all where it has none)."""
     shares, losses, weights, everything, on_edge = [], [], [], [], False
     for sample, weight in resamples:
         size = sum(abs(Fraction(v)) for v in sample.values)
-        difference = sample.outcome(name, measure, cost)[0] - sample.outcome("random", measure, 0.0)[0]
+        difference = sample.outcome(name, measure, cost)[0] - sample.outcome(other, measure, 0.0)[0]
         everything.append((difference, weight))
         if sample.cheap_loss > 0:
             shares.append(difference / sample.cheap_loss)
@@ -210,12 +221,12 @@ def _paired_intervals(name, measure, cost, resamples, full_sample, *, exact):
             continue
         losses.append(difference)
         weights.append(weight)
-    found = {"on_edge": on_edge, "versus_random_dropped": len(resamples) - len(shares) if shares else 0}
+    found = {"on_edge": on_edge, "dropped": len(resamples) - len(shares) if shares else 0}
     if full_sample.cheap_loss <= 0 or not shares:
         losses, weights = zip(*everything, strict=True)
     else:
         low, high = map(snapped, interval(shares, weights, exact=exact))
-        found |= {"versus_random_lo": low, "versus_random_hi": high}
+        found |= {"lo": low, "hi": high}
     size = sum(abs(Fraction(v)) for v in full_sample.values)
     low, high = (snapped(bound, size) for bound in interval(losses, weights, exact=exact))
-    return found | {"versus_random_loss_lo": low, "versus_random_loss_hi": high}
+    return found | {"loss_lo": low, "loss_hi": high}

@@ -154,9 +154,48 @@ def test_a_ladder_says_what_each_row_is_measured_by(browser, tmp_path):
     browser.messages.clear()
     browser.open(tmp_path / "ladder.html")
     verdicts = browser.run("[...document.querySelectorAll('.verdicts li')].map((li) => li.textContent)")
-    assert any("each is better than random-ladder" in text for text in verdicts)
-    assert any("plain is better than random at" in text for text in verdicts)
-    assert column(browser, VERDICTS, "oracle") == ["full", "ladder", "full", "ladder", "full", "full", "ladder"]
+    assert any("is better than random-ladder and worth it" in text for text in verdicts if "each" in text)
+    assert any("is better than random and worth it" in text for text in verdicts if "plain" in text)
+    oracles = ["full", "ladder", "full", "full", "ladder", "full", "full", "ladder"]
+    assert column(browser, VERDICTS, "oracle") == oracles
+    assert browser.messages == []
+
+
+def names_in_chart(browser, section):
+    """The names of the rows of a section's first chart."""
+    return browser.run(f"[...document.querySelectorAll('#{section} figure svg g title')].map((t) => t.textContent)")
+
+
+def test_a_router_of_several_models_stands_beside_the_references_of_its_verdict(browser, tmp_path):
+    rng = np.random.default_rng(3)
+    cheap = rng.exponential(size=60)
+    losses = {"cheap": cheap, "middle": cheap * 0.5, "full": cheap * 0.4}
+    table = deepval.ValueTable.from_columns(unit=np.repeat(list("abcdef"), 10), losses=losses)
+    chosen = {"input": table.input, "choice": np.where(cheap > 1, "middle", "cheap")}
+    result = judge(table, {"each": np.column_stack([cheap, cheap * 1.1]), "mine": chosen}, [0.2], draws=20)
+    (tmp_path / "several.html").write_text(html.render({"several": result}), encoding="utf-8")
+    browser.messages.clear()
+    browser.open(tmp_path / "several.html")
+    assert names_in_chart(browser, "harm") == ["random-ladder", "always", "never", "each", "oracle-ladder"]
+    verdicts = browser.run("[...document.querySelectorAll('.verdicts li')].map((li) => li.textContent)")
+    assert any("what mine spends" in text for text in verdicts)
+    assert browser.messages == []
+
+
+def test_the_headline_is_no_good_news_if_never_escalating_is_better(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    cheap, hurt = rng.gamma(1, 1, 400), rng.gamma(1, 0.5, 400)
+    losses = {"cheap": cheap, "full": cheap + hurt}
+    table = deepval.ValueTable.from_columns(unit=np.arange(400) // 20, losses=losses)
+    result = judge(table, {"mine": -hurt}, [deepval.Selection(0.2)], draws=50)
+    (tmp_path / "harm.html").write_text(html.render({"harm": result}), encoding="utf-8")
+    browser.messages.clear()
+    browser.open(tmp_path / "harm.html")
+    heading = browser.run("document.querySelector('h1').textContent").replace("\u2009", " ")
+    assert heading == "mine is better than random at 20 %, but never escalating is better."
+    chip = "document.querySelector('.verdicts .chip')"
+    assert browser.run(f"[{chip}.textContent, {chip}.className]") == ["never is better", "chip worse"]
+    assert {"never", "always"} <= set(names_in_chart(browser, "gain"))
     assert browser.messages == []
 
 
@@ -210,7 +249,7 @@ def test_tables_are_saved_as_csv_and_latex(opened, cells):
     opened.run(f"document.querySelector('{VERDICTS} .save-csv').click()")
     lines = opened.run("window.saved.text()").splitlines()
     of_random = "vs random,vs random 95 %,second 95 %,second opinion,verdict"
-    assert lines[0] == f"budget,allocator,escalated,gain,benefit,harm,nDG,nDG 95 %,{of_random}"
+    assert lines[0] == f"budget,allocator,escalated,gain,gain 95 %,benefit,harm,nDG,nDG 95 %,{of_random}"
     assert len(lines) == 1 + len(result.rows)
 
 

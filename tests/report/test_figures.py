@@ -16,6 +16,7 @@ from deepval.report.figures.gain_figures import MOST, at_one_budget
 from deepval.results import Result
 from deepval.tables.columns import read
 from pages import write_cells
+from worlds import judge
 
 COSTS = {
     "modes": {"cheap": {"ms": 10.0}, "full": {"ms": 20.0}},
@@ -171,7 +172,7 @@ def test_curves_start_at_nothing_and_run_through_the_gain_shares():
         x, y = lines[curve.allocator]
         assert x == pytest.approx([0, *(100 * a for a in curve.alpha)])
         assert y == pytest.approx([0, *(100 * share for share in curve.gain_share)])
-    assert lines["all-full"][1] == pytest.approx([100 * result.setting["all_full_share"]] * 2)
+    assert lines["always"][1] == pytest.approx([100 * result.setting["all_full_share"]] * 2)
     curves = {curve.allocator: curve for curve in result.curves}
     for band in axes.collections:
         curve = curves[band.get_label()]
@@ -307,3 +308,27 @@ def test_the_budget_nearest_to_the_headline_is_drawn():
     rows = judged(budgets=[deepval.Selection(a) for a in (0.5, 0.1, 0.3)]).rows
     assert {row.alpha for row in at_one_budget(rows, ("selection",))} == {0.1}
     assert at_one_budget(rows, ("latency",)) == []
+
+
+def test_a_plot_draws_the_references_of_the_verdict():
+    rng = np.random.default_rng(3)
+    cheap = rng.exponential(size=60)
+    losses = {"cheap": cheap, "middle": cheap * 0.5, "full": cheap * 0.4}
+    table = deepval.ValueTable.from_columns(unit=np.repeat(list("abcdef"), 10), losses=losses)
+    chosen = {"input": table.input, "choice": np.where(cheap > 1, "middle", "cheap")}
+    scores = {"each": np.column_stack([cheap, cheap * 1.1]), "mine": chosen}
+    for points in (0, 5):
+        result = judge(table, scores, [0.1, 0.2], draws=20, curve_points=points)
+        gain, forest = result.plot().axes[:2]
+        labels = {line.get_label() for line in gain.get_lines()}
+        assert {"random-ladder", "oracle-ladder", "never", "always", "each", "mine"} <= labels
+        assert not {"random", "oracle"} & labels
+        own = result.row("mine")
+        (mark,) = (line for line in gain.get_lines() if line.get_label() == "mine")
+        assert list(mark.get_xydata()[0]) == pytest.approx([100 * own.alpha, 100 * own.gain_share])
+        names = [text.get_text() for text in forest.get_yticklabels()]
+        assert names == ["each", f"mine (at {100 * own.alpha:.4g}%)", "never", "always"]
+        assert "random-ladder" in forest.get_xlabel()
+    both = judge(table, scores | {"plain": cheap}, [0.1, 0.2], draws=20)
+    labels = {line.get_label() for line in both.plot().axes[0].get_lines()}
+    assert {"random-ladder", "random (full mode only)", "oracle (full mode only)"} <= labels

@@ -101,8 +101,8 @@ def test_the_overview_shows_one_budget_and_names_it(both):
     table = overview({"c": both}, kind="latency", alpha=0.5)
     assert table.title == CASCADE
     (line,) = (row for section in table.sections for row in section if row[0].text == "light")
-    assert line[1].text.rstrip("+") == f"{both.rows[2].ndg:.2f}"
-    assert (both.rows[2].allocator, both.rows[2].accounting) == ("light", "cascade")
+    assert line[1].text.rstrip("+") == f"{both.rows[3].ndg:.2f}"
+    assert (both.rows[3].allocator, both.rows[3].accounting) == ("light", "cascade")
     assert overview({"c": both}, alpha=0.5).title == "selection 50%"
 
 

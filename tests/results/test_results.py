@@ -115,7 +115,7 @@ def test_a_row_is_found_by_allocator_kind_and_alpha():
         deepval.InputError, match=r"found kind = 'latency', alpha = 0\.2 and the budgets selection 20%, "
     ):
         result.row("light", "latency", 0.2)
-    with pytest.raises(deepval.InputError, match="no allocator 'dark'; it has random, all-full, light, oracle"):
+    with pytest.raises(deepval.InputError, match="no allocator 'dark'; it has random, never, all-full, light, oracle"):
         result.row("dark")
 
 
@@ -123,7 +123,7 @@ def test_the_only_budget_of_a_result_need_not_be_named():
     table = table_of([1.0, -1.0, 2.0], unit=["a", "a", "b"])
     for budget in (deepval.Selection(0.5), deepval.Selection(1.0), deepval.Latency(0.3, COSTS, "skipping")):
         result = judge(table, {"light": np.arange(3.0)}, [budget], draws=5)
-        assert result.row("light") is result.rows[2]
+        assert result.row("light") is result.rows[3]
         assert result.row("random").alpha == budget.alpha
 
 
@@ -138,7 +138,7 @@ def test_a_row_is_not_guessed_among_several_budgets():
         result.row("light", "latency")
     with pytest.raises(deepval.InputError, match="accounting"):
         result.row("light", accounting="both")
-    assert result.row("light", "latency", accounting="skipping") is next(r for r in result.rows if r == result.rows[6])
+    assert result.row("light", "latency", accounting="skipping") is next(r for r in result.rows if r == result.rows[8])
     assert result.row("light", accounting="cascade").accounting == "cascade"
     assert result.row("light", alpha=0.5).kind == result.row("light", "selection").kind == "selection"
 

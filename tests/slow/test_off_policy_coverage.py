@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.tables.router_logs import METHODS
+from deepval.tables.off_policy import METHODS
 
 pytestmark = pytest.mark.slow
 UNITS, INPUTS, REPLICATIONS, MODES = 40, 25, 300, ["small", "large"]

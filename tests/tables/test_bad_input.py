@@ -433,10 +433,14 @@ def test_inputs_without_a_score():
     assert found.row("mine", alpha=0.5).inputs == 3
 
 
-@pytest.mark.parametrize("name", ["random", "all-full", "oracle", "oracle-ladder", "random-ladder", "", "  "])
+@pytest.mark.parametrize(
+    "name", ["random", "never", "all-full", "always", "oracle", "oracle-ladder", "random-ladder", "", "  "]
+)
 def test_names_that_an_allocator_cannot_have(name):
     text = complaint(judged, {name: [1.0, 2.0, 3.0]})
-    assert text.startswith("An allocator needs a name of its own, not one of ('random', 'all-full', 'oracle'")
+    assert text.startswith(
+        "An allocator needs a name of its own, not one of ('random', 'never', 'all-full', 'always', 'oracle'"
+    )
     assert text.endswith(f"found {name!r}.")
 
 
@@ -550,8 +554,8 @@ def test_wrong_types_are_said_in_our_words():
         "missing": "missing must be 'error' or 'worst'; found 'best'.",
         "array": "Scores must be a mapping from allocator names, {'mine': ...}; found ndarray.",
         "name": (
-            "An allocator needs a name of its own, not one of ('random', 'all-full', 'oracle', 'oracle-ladder', "
-            "'random-ladder'); found 3."
+            "An allocator needs a name of its own, not one of ('random', 'never', 'all-full', 'always', 'oracle', "
+            "'oracle-ladder', 'random-ladder'); found 3."
         ),
         "numpy": [0.25, 1.0],
     }

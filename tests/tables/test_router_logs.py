@@ -1,13 +1,14 @@
 """Logs in the formats of public router benchmarks: what comes out of each is what was put in."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
 
 import deepval
 from deepval.errors import InputError, InputWarning
-from deepval.tables.router_logs import import_router_log, write_values
+from deepval.tables.router_logs import attribute_scores, import_router_log, write_scores, write_values
 from project import ROOT
 
 PROMPTS = ("p1", "p2", "p3", "p4")
@@ -75,12 +76,124 @@ def test_wide_tables_as_of_routerbench(tmp_path):
 def test_right_and_wrong_as_of_routellm(tmp_path):
     path = tmp_path / "mmlu_law.csv"
     path.write_text('prompt,mixtral,gpt-4\n"Is it?\nA. yes",True,True\n"And this?",False,True\n')
-    table = import_router_log(path, models=["mixtral", "gpt-4"])
+    with pytest.warns(InputWarning, match=r"has no groups of inputs, so each input is its own unit"):
+        table = import_router_log(path, models=["mixtral", "gpt-4"])
     assert table.losses.tolist() == [[0.0, 0.0], [1.0, 0.0]]
-    assert list(table.unit_ids) == ["mmlu_law"]
+    assert list(table.unit_ids) == ["0", "1"]
     assert not table.input_costs
-    with pytest.raises(InputError, match=r"a router log has a column per model beside '<model>\|total_cost', or rows"):
+    with pytest.warns(InputWarning, match=r"no groups|has no costs, so models are ordered by rising mean quality"):
+        assert import_router_log(path).modes == ("mixtral", "gpt-4")
+
+
+def test_weak_and_strong_in_groups_as_of_routellm():
+    log = {"dataset": ["mmlu"] * 3, "group": ["law", "law", "math"], "prompt_chars": [9, 8, 7],
+           "strong_b": [True, False, True], "weak_a": [False, True, True]}  # fmt: skip
+    table = import_router_log(log)
+    assert table.modes == ("weak_a", "strong_b")  # by their names, not by their order
+    assert table.losses.tolist() == [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    assert list(table.unit_ids[table.unit]) == ["law", "law", "math"]
+    assert {name: column.tolist() for name, column in table.attributes.items()} == {"prompt_length": [9, 8, 7]}
+
+
+def test_models_without_prices_as_of_routerdc():
+    log = {"dataset": ["x", "x", "y", "y"], "i": [0, 1, 0, 1], "question_chars": [5, 6, 7, 8], "tokens": [2, 3, 4, 5],
+           "good": [1.0, 1.0, 0.0, 1.0], "bad": [0.0, 0.0, 1.0, 0.0], "fair": [0.5, 0.5, 0.5, 0.5]}  # fmt: skip
+    with pytest.warns(InputWarning, match=r"has no costs, so models are ordered by rising mean quality"):
+        table = import_router_log(log)
+    assert table.modes == ("bad", "fair", "good")
+    assert list(table.input) == ["x/0", "x/1", "y/0", "y/1"]
+    assert list(table.unit_ids) == ["x", "y"]
+    assert sorted(table.attributes) == ["prompt_length", "tokens"]  # counts are no quality from 0 to 1
+    assert import_router_log(log, models=["good", "bad"]).modes == ("good", "bad")
+
+
+def frugalml(folder, name="apis_faces.parquet"):
+    """A log of three APIs on four pictures, and a list of their prices beside it."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    log = {"true": [3, 1, 2, 2]}
+    correct = {"free": (1, 0, 0, 1), "mid": (1, 1, 0, 0), "dear": (0, 1, 1, 1)}
+    for model, confidence in (("dear", 0.9), ("free", 0.25), ("mid", 0.5)):
+        log |= {f"conf|{model}": [confidence, 0.5, 0.75, 1.0], f"pred|{model}": [3, 3, 3, 3]}
+        log |= {f"correct|{model}": list(correct[model])}
+    pa.parquet.write_table(pa.table(log), folder / name)
+    prices = "dataset,model,cost_per_10k,cost_unit\n"
+    prices += "".join(
+        f"FACES,{m},{c},x\nother_faces,{m},{3 * c},x\n" for m, c in (("free", 1), ("mid", 5), ("dear", 20))
+    )
+    (folder / "prices.csv").write_text(prices)
+    return folder / name
+
+
+@pytest.mark.filterwarnings("ignore:.*has no groups of inputs")
+def test_prediction_apis_with_confidence_and_a_list_of_prices_as_of_frugalml(tmp_path):
+    path = frugalml(tmp_path)
+    table = import_router_log(path)
+    assert table.modes == ("free", "mid", "dear")
+    assert table.losses.T.tolist() == [[0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 0]]
+    np.testing.assert_allclose(table.input_costs["usd"], [[1e-4, 5e-4, 20e-4]] * 4)
+    assert len(table.unit_ids) == 4
+    # The confidence of the cheap model alone; neither the answer nor another model's confidence.
+    assert {name: column.tolist() for name, column in table.attributes.items()} == {
+        "confidence": [0.25, 0.5, 0.75, 1.0]
+    }
+    assert attribute_scores(table)["low_confidence"].tolist() == [0.75, 0.5, 0.25, 0.0]
+    pair = import_router_log(path, models=["mid", "dear"])
+    assert pair.attributes["confidence"].tolist() == [0.5, 0.5, 0.75, 1.0]
+    np.testing.assert_allclose(pair.input_costs["usd"][0], [5e-4, 20e-4])
+    named = import_router_log(path, dataset="other_faces")
+    np.testing.assert_allclose(named.input_costs["usd"][0], [3e-4, 15e-4, 60e-4])
+    longer = import_router_log(frugalml(tmp_path, "apis_other-faces.parquet"))  # the longest name that fits
+    np.testing.assert_allclose(longer.input_costs["usd"][0], [3e-4, 15e-4, 60e-4])
+
+
+@pytest.mark.filterwarnings("ignore:.*has no groups of inputs", "ignore:.*has no costs")
+def test_lists_of_prices_that_do_not_fit_are_refused(tmp_path):
+    path = frugalml(tmp_path, "apis_dogs.parquet")
+    with pytest.raises(InputError, match=r"must list the price of 'dear' .* its data sets are FACES, other_faces"):
         import_router_log(path)
+    with pytest.raises(InputError, match=r"on data set 'dogs'"):
+        import_router_log(path, dataset="dogs")
+    (tmp_path / "more.csv").write_text((tmp_path / "prices.csv").read_text())
+    with pytest.raises(InputError, match=r"one list of prices is needed; found .*more.csv, .*prices.csv"):
+        import_router_log(path)
+    assert import_router_log(path, prices=tmp_path / "more.csv", dataset="FACES").input_costs
+    (tmp_path / "more.csv").unlink()
+    (tmp_path / "prices.csv").write_text("dataset,model,cost_per_10k\nFACES,others,1\n")
+    assert not import_router_log(path).input_costs  # the list is about other models
+    with pytest.raises(InputError, match=r"one list of prices is needed; found none"):
+        import_router_log(path, dataset="FACES")
+    with pytest.raises(InputError, match=r"has its own costs, so it takes no list of prices"):
+        import_router_log(routerbench(), prices=tmp_path / "prices.csv")
+
+
+def test_planners_in_logs_as_of_navsim(tmp_path):
+    log = {"token": ["a", "b", "c"], "log_name": ["l1", "l1", "l2"], "start_time": [20.0, 10.0, 5.0],
+           "slow|score": [0.5, 1.0, 0.0], "slow|comfort": [1.0, 1.0, 1.0], "fast|score": [0.25, 0.0, 0.5],
+           "fast|comfort": [0.0, 0.0, 0.0], "ego_speed_mps": [3.0, 2.0, 1.0]}  # fmt: skip
+    with pytest.warns(InputWarning, match=r"has no costs"):
+        table = import_router_log(log)
+    assert table.modes == ("fast", "slow")
+    assert table.losses.tolist() == [[0.75, 0.5], [1.0, 0.0], [0.5, 1.0]]
+    assert list(table.input) == ["a", "b", "c"]
+    assert list(table.unit_ids[table.unit]) == ["l1", "l1", "l2"]
+    assert table.order is not None
+    assert table.order.tolist() == [20.0, 10.0, 5.0]
+    assert list(table.attributes) == ["ego_speed_mps"]
+    (path,) = write_scores(table, tmp_path / "scores")
+    assert path.name == "ego_speed_mps.parquet"
+    result = deepval.evaluate(table, {"speed": path}, 0.4, draws=0)  # one input: a, the fastest
+    assert result.row("speed").gain == 0.75 - 0.5
+
+
+def test_prompts_without_a_price_are_left_out():
+    log = routerbench()
+    log["big|total_cost"][1] = None
+    with pytest.warns(InputWarning, match=r"1 of 4 prompts lack a score or price of a chosen model"):
+        table = import_router_log(log)
+    assert list(table.input) == ["p1", "p3", "p4"]
+    assert table.input_costs["usd"].shape == (3, 2)
 
 
 def test_long_tables_as_of_routerarena(tmp_path):
@@ -128,7 +241,7 @@ def test_what_is_written_is_read_again(tmp_path):
 def test_prompts_without_an_answer_are_left_out_and_counted():
     rows = [row for row in routerarena() if (row["prediction"], row["global index"]) != ("big", "law_3")]
     columns = {name: [row[name] for row in rows] for name in ("global index", "prediction", "accuracy", "cost")}
-    with pytest.warns(InputWarning, match=r"1 of 4 prompts lack a score of some model of small, big"):
+    with pytest.warns(InputWarning, match=r"1 of 4 prompts lack a score or price of a chosen model"):
         table = import_router_log(columns)
     assert len(table) == 3
 
@@ -141,7 +254,12 @@ WRONG = {
         "log.csv", b"model_name,index,dataset,score\na,1,x,1\na,1,x,0\n",
         "a prompt has one row per model; 'x/1' and 'a' are there twice (row 2)",
     ),
-    "no costs": ("log.csv", b"model_name,index,dataset,score\na,1,x,1\nb,1,x,0\n", "models are ordered by their cost"),
+    "costs of one": (
+        "log.csv", b"model_name,index,dataset,score,cost\na,1,x,1,1\nb,1,x,0,\na,1,y,1,1\nb,1,y,0,\n",
+        "models are ordered by their cost, and 'b' has none",
+    ),
+    "one model": ("log.csv", b"model_name,index,dataset,score,cost\na,1,x,1,1\na,1,y,1,1\n", "two or more models are"),
+    "values": ("log.csv", b"unit,input,loss_a,loss_b\nu,1,0,1\n", "a table of models has columns '<model>' and"),
     "above 1": ("log.csv", b"model_name,index,dataset,score,cost\na,1,x,7,1\nb,1,x,9,2\n", "found 9: give best="),
     "no quality": ("log.csv", b"sample_id,a|total_cost\n1,2\n", "a column 'a' of its quality is needed"),
     "none whole": ("log.csv", b"model,index,dataset,score,cost\na,1,x,1,1\nb,2,x,0,2\n", "some prompt must have an"),
@@ -150,6 +268,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_logs_that_cannot_be_are_refused(tmp_path, case):
+    warnings.filterwarnings("ignore", ".*has no groups of inputs")
     name, content, told = WRONG[case]
     path = tmp_path / name
     path.write_bytes(content)
@@ -172,7 +291,7 @@ def test_the_command_writes_a_values_file(tmp_path, capsys):
     log = tmp_path / "predictions.json"
     log.write_text(json.dumps(routerarena()))
     import_log(log, out=tmp_path / "values.csv")
-    assert "4 prompts in 2 units, models cheap first" in capsys.readouterr().out
+    assert "4 inputs in 2 units, models cheap first" in capsys.readouterr().out
     same(deepval.read_values(tmp_path / "values.csv"))
     import_log(log, out=tmp_path / "values.csv", json=True)
     facts = json.loads(capsys.readouterr().out)
@@ -180,6 +299,35 @@ def test_the_command_writes_a_values_file(tmp_path, capsys):
     assert (facts["inputs"], facts["units"]) == (4, 2)
     assert [model["mode"] for model in facts["models"]] == list(table.modes)
     assert [model["mean_loss"] for model in facts["models"]] == table.losses.mean(axis=0).tolist()
+
+
+def test_the_command_writes_scores_beside_the_values(tmp_path, capsys):
+    from deepval.cli.routers import import_log
+
+    log = tmp_path / "predictions.json"
+    log.write_text(json.dumps(routerarena()))
+    import_log(log, out=tmp_path / "values.csv", scores_out=tmp_path / "scores", json=True)
+    (written,) = json.loads(capsys.readouterr().out)["scores"]
+    result = deepval.evaluate(tmp_path / "values.csv", {"length": written}, 0.25, draws=0)
+    assert result.row("length").gain == 0.0  # law_3, the longest: both are right
+    with pytest.raises(InputError, match=r"must be a folder that can be written"):
+        import_log(log, out=tmp_path / "more.csv", scores_out=log)
+    assert not (tmp_path / "more.csv").exists()
+
+
+@pytest.mark.shared
+@pytest.mark.filterwarnings("ignore::deepval.InputWarning")
+def test_every_shared_table_of_models_is_read():
+    from shared import shared_data
+
+    files = sorted(shared_data("routing").glob("*.parquet")) + sorted(shared_data("navsim").glob("*.parquet"))
+    tables = {file.stem: import_router_log(file) for file in files}
+    assert sum(map(len, tables.values())) > 320_000
+    for name, table in tables.items():
+        assert len(table.modes) >= 2, name
+        assert attribute_scores(table), name
+        assert bool(table.input_costs) == name.startswith(("frugalml", "routerbench")), name
+        assert (len(table.unit_ids) < len(table)) == (not table.input_costs), name
 
 
 @pytest.mark.shared

@@ -33,7 +33,7 @@ from deepval.report.comparisons import GATES, AnyComparison, Gate, area_table, c
 from deepval.report.console import render_tables
 from deepval.report.forms import escape_markdown, table_markdown
 from deepval.report.text_tables import MISSING, Table, TableCell
-from deepval.results import Area, BudgetKey, Result
+from deepval.results import Area, BudgetKey, Result, Row
 from deepval.tables.scores import Scores
 
 if TYPE_CHECKING:
@@ -238,7 +238,8 @@ def compare(
         note(cases[name].cell, by="compare", units=item.units, scores=item.scores, plan=digest)
     gate = None if gate_name is None else Gate(gate_name, rows)
     provenance = {"provenance": {name: case.provenance for name, case in cases.items()}}
-    _print(output_form, rows, gate, provenance)
+    both = [row for result in results.values() for row in result.rows if row.allocator in (one, other)]
+    _print(output_form, rows, gate, provenance, both)
     if following is not None and of != AREA:
         verdicts = [(r.candidate, r.baseline, r.budget, r.of, r.verdict) for r in rows if not isinstance(r, Area)]
         actual = on_test_units(following, {name: item.units for name, item in judged.items()}, verdicts)
@@ -247,14 +248,21 @@ def compare(
         _close(gate, junit)
 
 
-def _print(form: str, rows: Sequence[AnyComparison], gate: Gate | None, provenance: dict[str, Any]) -> None:
-    """Print comparisons in a format; Markdown begins with the outcome of the gate."""
+def _print(
+    form: str,
+    rows: Sequence[AnyComparison],
+    gate: Gate | None,
+    provenance: dict[str, Any],
+    judged: Sequence[Row],
+) -> None:
+    """Print comparisons, with notes on the `judged` rows that are not worth it; Markdown begins with the gate."""
     records = [dict(row) | provenance for row in rows]
     areas = [row for row in rows if isinstance(row, Area)]
     if form == "json":
         terminal.print_json(records[0] if areas else records)
         return
-    table = area_table(areas[0]) if areas else comparison_table([row for row in rows if not isinstance(row, Area)])
+    pairs = [row for row in rows if not isinstance(row, Area)]
+    table = area_table(areas[0]) if areas else comparison_table(pairs, judged)
     if form == "console":
         terminal.print_tables([table])
         return

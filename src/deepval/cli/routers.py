@@ -38,7 +38,8 @@ from deepval.judging.deployment import BEST, deployment
 from deepval.judging.routing import file_text
 from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
 from deepval.report.result_tables import threshold_table
-from deepval.tables.router_logs import METHODS, import_router_log, values_from_log, write_values
+from deepval.tables.off_policy import METHODS, values_from_log
+from deepval.tables.router_logs import import_router_log, write_scores, write_values
 
 
 def diagnose(
@@ -183,8 +184,8 @@ def import_log(
     log: Annotated[
         Path,
         typer.Argument(
-            help="A log (.csv, .parquet, .json, .jsonl) in the format of RouterBench, RouteLLM, RouterArena or "
-            "LLMRouterBench, or a folder of LLMRouterBench's results."
+            help="A table (.csv, .parquet, .json, .jsonl) in the format of RouterBench, RouteLLM, RouterDC, "
+            "RouterArena, LLMRouterBench, FrugalML or NAVSIM, or a folder of LLMRouterBench's results."
         ),
     ],
     *,
@@ -192,7 +193,22 @@ def import_log(
     modes: Annotated[
         str | None, option("--modes", "Models to keep, cheap first: small,large. Default: all, by rising cost.")
     ] = None,
-    unit: Annotated[str | None, option("--unit", "Column with the units. Default: the dataset.")] = None,
+    unit: Annotated[
+        str | None, option("--unit", "Column with the units. Default: the log, group or data set; else each row.")
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        option(
+            "--prices", "CSV with dataset, model, cost_per_10k. Default: the one beside LOG, if it lists its models."
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None, option("--dataset", "Data set of LOG in that CSV. Default: the one that LOG's name contains.")
+    ] = None,
+    scores_out: Annotated[
+        Path | None,
+        option("--scores-out", "Folder to write a scores file per attribute to: low confidence, prompt length, ..."),
+    ] = None,
     best: Annotated[
         float | None,
         option("--best", "Highest possible quality: loss = best - quality. Default: 1.", within=(-1e12, 1e12)),
@@ -214,25 +230,31 @@ def import_log(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Turn the log of a public router into a values file.
+    """Turn a public table of models into a values file.
 
-    The file has a loss and a cost per prompt and model. With --off-policy the losses of modes that did not run are
-    estimates, and every result notes it.
+    The file has a loss and a cost per input and model, and further columns of the inputs. The format is recognised by
+    its columns. With --off-policy the losses of modes that did not run are estimates, and every result notes it.
 
     Example: deepval import routerbench_0shot.parquet --modes mixtral-8x7b-chat,gpt-4-1106-preview -o values.parquet
     """
     check_writable(out)
+    if scores_out is not None:
+        check_writable(scores_out, folder=True)
     if off_policy is None and (feature or clip is not None):
         raise InputError("--feature and --clip apply only to --off-policy: give it too, or leave them out.")
     if off_policy is None:
-        table = import_router_log(log, models=options.name_list(modes), unit=unit, best=best)
+        names = options.name_list(modes)
+        table = import_router_log(log, models=names, unit=unit, best=best, prices=prices, dataset=dataset)
     else:
         method: str = options.one_of(off_policy, METHODS, "--off-policy")
-        if modes is None or unit is not None or best is not None:
-            raise InputError("--off-policy needs --modes, cheap first, and takes neither --unit nor --best.")
+        if modes is None or any(value is not None for value in (unit, best, prices, dataset)):
+            raise InputError(
+                "--off-policy needs --modes, cheap first, and takes no --unit, --best, --prices or --dataset."
+            )
         names = options.name_list(modes) or []
         table = values_from_log(log, names, method=method, features=feature or (), clip=clip)
     write_values(table, out)
+    score_files = [] if scores_out is None else write_scores(table, scores_out)
     if table.estimated is not None:
         say(f"deepval: note: {table.estimated}", err=True)
     costs = table.input_costs.get("usd")
@@ -246,12 +268,14 @@ def import_log(
     ]
     if json:
         content = {"values": str(out), "inputs": len(table), "units": len(table.unit_ids), "models": models}
-        terminal.print_json(content | {"estimated": table.estimated})
+        terminal.print_json(content | {"estimated": table.estimated, "scores": list(map(str, score_files))})
         return
-    say(f"{out}: {len(table):,} prompts in {len(table.unit_ids):,} units, models cheap first:")
+    say(f"{out}: {len(table):,} inputs in {len(table.unit_ids):,} units, models cheap first:")
     for model in models:
         price = "" if costs is None else f", {model['mean_usd']:.3g} USD per call"
         say(f"  {model['mode']}: mean loss {model['mean_loss']:.4g}{price}")
+    for path in score_files:
+        say(f"{path}: scores; check that a router has this number before it calls a model.")
 
 
 globals()["import"] = import_log  # the name of the command is a Python keyword

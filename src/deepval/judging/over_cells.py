@@ -32,7 +32,18 @@ from deepval.judging.draws import Draws, Interval
 from deepval.judging.resamples import Difference
 from deepval.judging.rows import Judged, paired_differences
 from deepval.judging.stream_rows import Streamed
-from deepval.results import LO_HI, AllocatorRecord, BudgetKey, BudgetRecord, Estimate, Reason, Result, joined, known
+from deepval.results import (
+    LO_HI,
+    AllocatorRecord,
+    BudgetKey,
+    BudgetRecord,
+    Estimate,
+    Reason,
+    Result,
+    answer,
+    joined,
+    known,
+)
 from deepval.tables.scores import REFERENCES
 
 AT_ONCE = 64
@@ -61,6 +72,17 @@ class Pooled(AllocatorRecord):
         draws: Number of draws.
         draws_dropped: Draws that some cell drops from its nDG interval.
         verdict: better, worse or unresolved against random; None without an interval.
+        versus_never: Mean of the cells' gains over never escalating, each as a share of the cell's all-cheap loss.
+        versus_never_lo: Lower bound of its 95 % interval, every draw kept.
+        versus_never_hi: Upper bound.
+        never_verdict: better, worse or unresolved against never escalating.
+        versus_always: Mean of the cells' differences with always escalating, likewise.
+        versus_always_lo: Lower bound of its paired 95 % interval.
+        versus_always_hi: Upper bound.
+        always_verdict: better, worse or unresolved against always escalating.
+        always_fits: Whether always escalating fits the budget in every cell.
+        always_cost_ratio: Mean over the cells of the ratio in `Row`.
+        answer: As in `Row`; None where a verdict is missing.
         reason: Why something is None.
         versus_random_dropped: Draws without a positive all-cheap loss in some cell, left out of the paired interval.
     """
@@ -73,6 +95,13 @@ class Pooled(AllocatorRecord):
     draws: int = 0
     draws_dropped: int = 0
     verdict: str | None = None
+    versus_never: Estimate | None = None
+    never_verdict: str | None = None
+    versus_always: Estimate | None = None
+    always_verdict: str | None = None
+    always_fits: bool | None = None
+    always_cost_ratio: float | None = None
+    answer: str | None = None
     reason: str | None = None
     versus_random_dropped: int = 0
 
@@ -121,19 +150,44 @@ def _pool(
     mean, ndg = _mean_by_draw(paired, cells), _mean_by_draw(each_ndg, cells)
     against = draws.intervals(mean, ~np.isnan(mean) & can_resample(cells))
     of_ndg = draws.intervals(ndg, selected & can_resample(cells))
+    uniform = {name: _versus_uniform(by_cell, draws, everything=name == "always") for name in ("never", "always")}
     dropped, undefined = np.count_nonzero(~selected, axis=1).tolist(), np.count_nonzero(np.isnan(mean), axis=1).tolist()
     for i, (key, members) in enumerate(zip(keys, rows, strict=True)):
         bounds = against[i].snap()
+        ratios = [member.row.always_cost_ratio for member in members]
+        fields: dict[str, Any] = _opening(key, members) | {
+            "verdict": bounds.verdict,
+            "always_fits": all(member.row.always_fits for member in members),
+            "always_cost_ratio": mean_if_all(ratios),
+        }
+        for name, versus in uniform.items():
+            fields |= {f"versus_{name}": versus[i][0], f"{name}_verdict": versus[i][1]}
         yield Pooled(
-            **_opening(key, members),
+            **fields,
+            answer=answer(fields),
             versus_random=bounds.estimate(float(np.mean([p[i, 0] for p in paired]))),
             ndg=of_ndg[i].estimate(float(np.mean([n[i, 0] for n in each_ndg]))),
             draws=len(draws),
             draws_dropped=dropped[i],
-            verdict=bounds.verdict,
             reason=reasons(*members),
             versus_random_dropped=undefined[i] if bounds.verdict else 0,
         )
+
+
+def _versus_uniform(
+    by_cell: Sequence[tuple[Sequence[Judged], Basis]], draws: Draws, *, everything: bool
+) -> list[tuple[Estimate | None, str | None]]:
+    """Per row, the mean difference with escalating nothing or everything, and its verdict."""
+    cells = [cell for _, cell in by_cell]
+    shares = []
+    for members, cell in by_cell:
+        gains = gain_rows(members)
+        other = np.broadcast_to(cell.totals.full_gain if everything else 0.0, gains.shape)
+        shares.append(cell.totals.paired_difference(gains, other).share)
+    mean = _mean_by_draw(shares, cells)
+    bounds = [interval.snap() for interval in draws.intervals(mean, ~np.isnan(mean) & can_resample(cells))]
+    points = np.mean([share[:, 0] for share in shares], axis=0)
+    return [(of.estimate(float(point)), of.verdict) for of, point in zip(bounds, points, strict=True)]
 
 
 def _mean_by_draw(

@@ -121,11 +121,17 @@ class Versus:
     verdict: Verdict | None
     second_verdict: Verdict | None
 
+    def estimates(self, other: str, difference: Difference) -> dict[str, Any]:
+        """The fields of the difference with a reference of this name: as a share, and in units of the loss."""
+        return {
+            f"versus_{other}": self.share.estimate(difference.share[0]),
+            f"versus_{other}_loss": self.loss.estimate(difference.loss[0]),
+        }
+
     def fields(self, difference: Difference) -> dict[str, Any]:
         """The fields of a row or stream that compare it with random; `difference` has the points."""
         return {
-            "versus_random": self.share.estimate(difference.share[0]),
-            "versus_random_loss": self.loss.estimate(difference.loss[0]),
+            **self.estimates("random", difference),
             "versus_random_second": self.second_share.bounds,
             "versus_random_loss_second": self.second_loss.bounds,
             "verdict": self.verdict,

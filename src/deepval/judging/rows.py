@@ -18,10 +18,11 @@ from deepval.judging import mode_samples, selections
 from deepval.judging.allowances import Allowance, no_prize
 from deepval.judging.draws import LEVEL, simultaneous
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Difference, Resampling, Sample, Totals, in_memory
-from deepval.results import Bounds, BudgetKey, Estimate, Reason, Row, in_words, joined, known
+from deepval.results import Bounds, BudgetKey, Estimate, Reason, Row, answer, in_words, joined, known
 from deepval.tables.scores import Scores
 
-REFERENCE: dict[str, Any] = {"verdict": None, "second_verdict": None}
+VERDICTS = ("verdict", "second_verdict", "never_verdict", "always_verdict")
+REFERENCE: dict[str, Any] = dict.fromkeys(VERDICTS)
 """Fields of rows of references: they have no verdict."""
 NO_NDG: dict[str, Any] = dict.fromkeys(("ndg", "ndg_without", "ndg_without_unit")) | {
     "draws_dropped": 0,
@@ -127,7 +128,7 @@ def judge(
     }
     judged = []
     for index, allowed in enumerate(allowances):
-        bench = _Bench(resamples, allowed, vars(allowed.key) | shared)
+        bench = _Bench(resamples, allowed, vars(allowed.key) | shared | {"spender": allowed.spender})
         counted = not allowed.per_input and allowed.spender is None
         slots = int(allowed.slots(int(resamples.inputs[0]))) if counted else None
         best, mixed = ladders[index]
@@ -136,6 +137,8 @@ def judge(
         entries = [_Draft("random", chance[index], full_only, REFERENCE | {"slots": slots})]
         if mixed:
             entries.append(_Draft("random-ladder", mixed, of_ladder, REFERENCE))
+        nothing = np.zeros(len(resamples.inputs))
+        entries.append(_Draft("never", Sample(nothing, nothing, nothing), full_only, REFERENCE | {"slots": 0}))
         entries.append(bench.all_full(full_only))
         for item in scores:
             chooses = isinstance(item, Scores) and item.choice
@@ -241,7 +244,7 @@ class _Bench:
         fields = {**self.shared, "oracle": entry.by.oracle, "chance": entry.by.chance, **values, **entry.fields}
         words = in_words(fields.get("verdict"), effective_units=self.resamples.effective_units)
         fields.setdefault("verdict_words", words)
-        return Row(entry.name, **fields)
+        return Row(entry.name, **fields, answer=answer(fields))
 
     def _brief(self, entries: Sequence[tuple[_Draft, Sample]]) -> Iterator[Judged]:
         """Rows of entries that can run, with point figures only; some at a time, so that few arrays are in memory."""
@@ -288,10 +291,18 @@ class _Bench:
                     "benefit": float(sample.benefit[0]),
                     "harm": max(0.0, float(sample.benefit[0] - sample.gain[0])),
                     "versus_random_unit": re.unit_shown,
+                    "always_fits": self.allowed.uniform_fits,
+                    "always_cost_ratio": self._cost_ratio(float(sample.escalated[0])),
                     "reason": joined(reasons),
                 }
             )
         return _Points(fields, difference, ndg, worth, selected)
+
+    def _cost_ratio(self, escalated: float) -> float | None:
+        """What always escalating costs, relative to the budget or, where allocators are free, to these escalations."""
+        if self.allowed.costs is None:
+            return float(self.resamples.inputs[0]) / escalated if escalated > 0 else None
+        return self.allowed.full / (self.allowed.cheap + self.allowed.budget.alpha * self.allowed.full)
 
     def _compare(self, entries: Sequence[tuple[_Draft, Sample]]) -> Iterator[Judged]:
         """Rows of entries that can run, with intervals and verdicts, all computed together."""
@@ -301,17 +312,31 @@ class _Bench:
         fields, difference, ndg, worth, selected = self._points(entries)
         dropped = np.count_nonzero(~selected, axis=1)
         spans = re.versus_each(difference), draws.intervals(ndg[:, re.drawn], selected), self._without(ndg)
-        for i, ((entry, sample), against, of_ndg, without) in enumerate(zip(entries, *spans, strict=True)):
+        spans = *spans, self._versus_uniform(np.stack([sample.gain for _, sample in entries]))
+        for i, ((entry, sample), against, of_ndg, without, uniform) in enumerate(zip(entries, *spans, strict=True)):
             counts = resampled and worth[i]
             values = {
                 "ndg": of_ndg.estimate(ndg[i, 0]),
                 **against.fields(Difference(difference.loss[i], difference.share[i])),
+                **uniform,
                 "versus_random_spread": known(against.spread),
                 "draws_dropped": int(dropped[i]) if counts else 0,
                 "weight_dropped": draws.weight_of(~selected[i]) if counts and dropped[i] else 0.0,
             }
             row = self._row(entry, fields[i] | without | values)
             yield Judged(row, sample, entry.by.prize, Difference(difference.loss[i], difference.share[i]))
+
+    def _versus_uniform(self, gain: Float[np.ndarray, "row resample"]) -> Iterator[dict[str, Any]]:
+        """Per row, the fields that compare it with never and with always escalating."""
+        re = self.resamples
+        rows: list[dict[str, Any]] = [{} for _ in gain]
+        for name, other in (("never", np.zeros_like(re.full_gain)), ("always", re.full_gain)):
+            difference = re.paired_difference(gain, np.broadcast_to(other, gain.shape))
+            for fields, versus, loss, share in zip(
+                rows, re.versus_each(difference), difference.loss, difference.share, strict=True
+            ):
+                fields |= versus.estimates(name, Difference(loss, share)) | {f"{name}_verdict": versus.verdict}
+        yield from rows
 
     def _without(self, ndg: Float[np.ndarray, "row resample"]) -> Iterator[dict[str, Any]]:
         """Per row, the range of nDG with one unit left out, and the unit without which it is lowest."""
@@ -381,8 +406,8 @@ def with_words(
     for i in decided:
         row, unit = judged[i].row, rests_on.get(i)
         words = in_words(row.verdict, effective_units=resamples.effective_units, rests_on=unit)
-        fields = vars(row) | {"verdict_words": words, "rests_on": unit, "units_left_out": units}
-        rows[i] = replace(judged[i], row=Row(**fields))
+        row = replace(row, verdict_words=words, rests_on=unit, units_left_out=units)
+        rows[i] = replace(judged[i], row=replace(row, answer=answer(vars(row))))
     return rows
 
 

@@ -6,14 +6,15 @@ from typing import Any
 
 from deepval.report.forms import content_policy, escape_markdown, table_markdown
 from deepval.report.text_tables import MISSING, Mark, Table, TableCell, interval, number, percent
-from deepval.results import UNITS, BudgetKey
+from deepval.results import ALWAYS, UNITS, BudgetKey
 from deepval.tables.scores import REFERENCES
 
 HEADER = ("rank", "allocator", "vs random", "95 %", "verdict", "nDG", "95 %", "gain", "benefit", "harm")
 READING = (
     "Rank: 1 + the number of allocators that are resolvedly better; those that nothing tells apart share a rank. "
     "In brackets, the ranks that paired intervals allow. Gain, benefit, harm and the difference with random are shares "
-    "of the all-cheap loss on test units, equal-weight means over cells. Oracle, all-full and random are references. "
+    "of the all-cheap loss on test units, equal-weight means over cells. Oracle, always, never and random are "
+    "references. "
     "Flagged submissions stand apart with the reason: they are not ranked."
 )
 STYLE = """
@@ -127,14 +128,16 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) 
 
 
 def _row(row: Mapping[str, Any]) -> tuple[TableCell, ...]:
-    mark: Mark = row["verdict"] if row["verdict"] in ("better", "worse") else ""
+    beaten = row.get("never_verdict") == "worse"
+    mark: Mark = "worse" if row["verdict"] == "worse" else "better" if row["verdict"] == "better" and not beaten else ""
+    words = f"{row['verdict'] or MISSING}{', but never is better' if beaten and row['verdict'] != 'worse' else ''}"
     rank = MISSING if row["rank"] is None else f"{row['rank']} [{row['rank']}-{row['rank_hi']}]"
     return (
         TableCell(rank),
-        TableCell(row["allocator"]),
+        TableCell(ALWAYS if row["allocator"] == "all-full" else row["allocator"]),
         TableCell(percent(row["versus_random"]), mark),
         TableCell(interval(row["versus_random_lo"], row["versus_random_hi"], percent)),
-        TableCell("reference" if row["allocator"] in REFERENCES else row["verdict"] or MISSING),
+        TableCell("reference" if row["allocator"] in REFERENCES else words),
         TableCell(number(row["ndg"])),
         TableCell(interval(row["ndg_lo"], row["ndg_hi"])),
         *(TableCell(percent(row[f"{part}_share"])) for part in ("gain", "benefit", "harm")),

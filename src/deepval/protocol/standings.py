@@ -47,7 +47,7 @@ from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import on_part
 
 SHOWN_REFERENCES = ("oracle", "all-full", "random")
-LADDER_REFERENCES = ("oracle-ladder", "random-ladder")
+OTHER_REFERENCES = ("never", "oracle-ladder", "random-ladder")
 """References that are listed only where every cell has them."""
 
 
@@ -76,6 +76,8 @@ class Standing(AllocatorRecord):
         benefit_share: The same for the benefit.
         harm_share: The same for the harm, a positive number.
         verdict: better, worse or unresolved against random; infeasible if it cannot pay for itself.
+        never_verdict: better, worse or unresolved against never escalating.
+        answer: The verdicts against random, never and always escalating in one sentence, as in `Row`.
         reason: Why something is None.
     """
 
@@ -90,6 +92,8 @@ class Standing(AllocatorRecord):
     benefit_share: float | None = None
     harm_share: float | None = None
     verdict: str | None = None
+    never_verdict: str | None = None
+    answer: str | None = None
     reason: str | None = None
 
 
@@ -112,8 +116,8 @@ def standings_of_bases(bases: Mapping[str, Basis], *, unranked: Collection[str] 
     table: list[Standing] = []
     for budget in budgets:
         rows = {name: row for (name, key), row in pooled.items() if key == budget}
-        ladder = [name for name in LADDER_REFERENCES if all((name, budget) in judged[cell] for cell in bases)]
-        references = (*SHOWN_REFERENCES, *ladder)
+        others = [name for name in OTHER_REFERENCES if all((name, budget) in judged[cell] for cell in bases)]
+        references = (*SHOWN_REFERENCES, *others)
         members = {name: [judged[cell][name, budget] for cell in bases] for name in (*rows, *references)}
         ranked = {name: members[name] for name in rows if name not in unranked}
         ranks = _ranks(ranked, members["random"], cells)

@@ -158,7 +158,7 @@ def _table(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]],
 
 LADDER = "oracle-ladder"
 NO_COST, UNPRICED = Reason.NO_COST.text(), "no cost"
-UNLISTED = ("all-full", "oracle", LADDER)
+UNLISTED = ("never", "all-full", "oracle", LADDER)
 
 
 def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: float = 0.2) -> Table:
@@ -239,8 +239,11 @@ def _harm(rows: Sequence[Row | None], cells: Sequence[Mapping[str, Row]]) -> flo
     return fmean(own) / fmean(random) if fmean(random) else None
 
 
-def comparison_table(rows: Sequence[Comparison | PooledComparison]) -> Table:
-    """Paired differences between two allocators, on one value table or as means over cells."""
+def comparison_table(rows: Sequence[Comparison | PooledComparison], judged: Sequence[Row] = ()) -> Table:
+    """Paired differences between two allocators, on one value table or as means over cells.
+
+    A note names those of the `judged` rows that never or always escalating is better than.
+    """
     header = ["budget", "difference", "95 %", "nDG", SECOND_BOUNDS, SECOND, "verdict"]
     over = any(isinstance(row, PooledComparison) for row in rows)
     if over:
@@ -259,7 +262,9 @@ def comparison_table(rows: Sequence[Comparison | PooledComparison]) -> Table:
         texts = (row.budget.label, difference, bounds, *more, row.verdict or "")
         cells.append(tuple(TableCell(text, mark if i == 1 else "") for i, text in enumerate(texts)))
     extra = () if over else (SECOND_BOUNDS,)
-    return Table(_comparison_title(rows), tuple(header), (tuple(cells),), tuple(_comparison_notes(rows)), extra)
+    beaten = [f"{row.label}: {row.name} is {row.answer}." for row in judged if row.surpassed and row.answer]
+    notes = (*_comparison_notes(rows), *dict.fromkeys(beaten))
+    return Table(_comparison_title(rows), tuple(header), (tuple(cells),), notes, extra)
 
 
 def _second_of(row: Comparison) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from deepval.judging.audits import setting
 from deepval.report.forms import table_html
 from deepval.report.result_tables import (
     OF_LADDER,
+    better_without,
     closing_sentences,
     explanations,
     headline,
@@ -75,7 +76,7 @@ def excerpt(result: Result, most: int) -> Result:
 
     Other records are limited to the same allocators and budgets, and to `most` rows.
     """
-    members = lists_by_key((row.budget.label, row) for row in result.rows)
+    members = lists_by_key((row.label, row) for row in result.rows)
     rows = [row for label in members for row in _extremes(members[label])]
     pairs = {(row.budget.label, row.allocator) for row in rows}
     names = {row.allocator for row in rows}
@@ -97,7 +98,7 @@ def _extremes(rows: Sequence[Row]) -> list[Row]:
 
 def excerpt_sentences(whole: Result, part: Result) -> list[str]:
     """The number of each verdict, budget by budget, and the number of rows in the excerpt and in the whole result."""
-    members = lists_by_key(((row.budget.label, row.chance or "random"), row) for row in whole.rows if row.verdict)
+    members = lists_by_key(((row.label, row.chance or "random"), row) for row in whole.rows if row.verdict)
     words = [
         f"{budget}, against {chance}: {_verdict_counts(rows)}."
         for (budget, chance), rows in islice(members.items(), MOST_SENTENCES)
@@ -115,8 +116,9 @@ def excerpt_sentences(whole: Result, part: Result) -> list[str]:
 
 def _verdict_counts(rows: Sequence[Row]) -> str:
     """How many rows have each verdict, and how many of these verdicts are qualified."""
-    counts = Counter(row.verdict or "" for row in rows)
-    weak = Counter(row.verdict or "" for row in rows if row.verdict_words not in (None, row.verdict))
+    counts = Counter((row.verdict or "") + better_without(row) for row in rows)
+    qualified = (row for row in rows if row.verdict_words not in (None, row.verdict))
+    weak = Counter((row.verdict or "") + better_without(row) for row in qualified)
     return ", ".join(
         f"{n:,} {verdict}" + (f" ({weak[verdict]:,} on few units or resting on one)" if weak[verdict] else "")
         for verdict, n in counts.most_common()
@@ -158,7 +160,7 @@ BRIEF_WIDTH = 80
 """Columns of the text: the width of a narrow window, so that no line breaks."""
 BRIEF_ROWS = 20
 """Largest number of rows of a table; a sentence gives the number of further rows."""
-BRIEF_COLUMNS = ("allocator", "nDG", "oracle", OF_LADDER, "vs random", "vs random 95 %", "verdict")
+BRIEF_COLUMNS = ("budget", "allocator", "gain", "nDG", "oracle", OF_LADDER, "vs random", "vs random 95 %", "verdict")
 
 
 @dataclass(frozen=True)
@@ -202,21 +204,29 @@ def _(thing: Result) -> Brief:
     budgets = list(dict.fromkeys(row.budget for row in thing.rows))
     if not budgets:
         return Brief(tuple(setting_sentences(thing.setting)), Table("No allocator was judged", ("allocator",), ()))
-    chosen = next((budget for budget in budgets if budget.holds(kind="selection", alpha=HEADLINE)), budgets[0])
-    rows = [row for row in thing.rows if row.budget == chosen]
-    table = verdict_table(_first(rows), f"At {chosen.label}, against random").select(*BRIEF_COLUMNS)
+    # A router that chooses itself is judged at what it spends, so its rows are under a budget of their own.
+    names = {row.budget: {row.name, row.chance, row.oracle} for row in thing.rows if row.name == row.spender}
+    judging = [row.budget for row in thing.rows if row.spender is None and row.verdict_words]
+    judging = judging or ([] if names else budgets)
+    chosen = next((b for b in judging if b.holds(kind="selection", alpha=HEADLINE)), judging[0] if judging else None)
+    beside = {budget: {*own, "never", "all-full"} for budget, own in names.items()}
+    rows = [row for row in thing.rows if row.budget == chosen or row.allocator in beside.get(row.budget, ())]
+    budgets = [budget for budget in budgets if budget not in {row.budget for row in rows}]
+    columns = [name for name in BRIEF_COLUMNS if name != "budget" or names]
+    title = "Against random" if names or chosen is None else f"At {chosen.label}, against random"
+    table = verdict_table(_first(rows), title).select(*columns)
     words = (next(iter(setting_sentences(thing.setting))), *(f"Note: {warning}" for warning in thing.warnings))
-    return Brief(words, table, (*closing_sentences(rows), *_more(thing, rows, budgets, chosen)))
+    return Brief(words, table, (*closing_sentences(rows), *_more(thing, rows, budgets)))
 
 
 def _first(rows: Sequence[Row]) -> Sequence[Row]:
     return rows if len(rows) <= BRIEF_ROWS else rows[:BRIEF_ROWS]
 
 
-def _more(result: Result, rows: Sequence[Row], budgets: Sequence[BudgetKey], chosen: BudgetKey) -> list[str]:
+def _more(result: Result, rows: Sequence[Row], budgets: Sequence[BudgetKey]) -> list[str]:
     """A sentence on the rows and budgets that are left out."""
     hidden = [f"{quantity(len(rows) - BRIEF_ROWS, 'further row')} at this budget"] if len(rows) > BRIEF_ROWS else []
-    others = [budget.label for budget in budgets if budget != chosen]
+    others = [budget.label for budget in budgets]
     hidden += [", ".join(others[:6]) + (f" and {len(others) - 6} more" if len(others) > 6 else "")] if others else []
     if result.slices:
         hidden.append(f"{quantity(len(result.slices), 'row')} of slices")

@@ -25,7 +25,7 @@ def result_csv(result: Result) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(Row.columns())
     for row in (*result.rows, *result.slices):
-        writer.writerow([_csv_cell(value) for value in row.values()])
+        writer.writerow([_csv_cell(value) for value in (dict(row) | {"allocator": row.name}).values()])
     return out.getvalue()
 
 

@@ -22,10 +22,10 @@ from deepval.report.text_tables import (
     percent,
     quantity,
 )
-from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Setting, Stream, Threshold
+from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Setting, Stream, Threshold, lists_by_key
 
 ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
-LADDER, LADDER_CHANCE = "oracle-ladder", "random-ladder"
+LADDER = "oracle-ladder"
 OF_LADDER = "nDG of ladder"
 YARDSTICKS = (
     "oracle 'full': nDG divides by oracle, and the verdict compares with random, over the full mode only; 'ladder': by "
@@ -33,10 +33,11 @@ YARDSTICKS = (
     "rows of both kinds on one scale."
 )
 ALL_ROWS = "vs random, all rows"
+GAIN_BOUNDS = "gain 95 %"
 SECOND, SECOND_BOUNDS = "second opinion", "second 95 %"
 EXPLAINED = {
     "nDG": "nDG: normalized decision gain, the share of the oracle's gain",
-    "gain": "gain = benefit - harm",
+    "gain": "gain = benefit - harm, over never escalating",
     "vs random": "vs random: gain minus the gain of random",
     "kept": "kept: whether the rate of escalations stayed within the budget",
     "escalated": "escalated: inputs that run the expensive mode",
@@ -80,6 +81,7 @@ def verdict_table(rows: Sequence[Row], title: str, *, sliced: bool = False) -> T
         "allocator",
         "escalated",
         "gain",
+        GAIN_BOUNDS,
         "benefit",
         "harm",
         "nDG",
@@ -91,7 +93,7 @@ def verdict_table(rows: Sequence[Row], title: str, *, sliced: bool = False) -> T
     every = any(row.versus_random_loss_simultaneous_lo is not None for row in rows)
     second = any(row.second_verdict for row in rows)
     header = (*header[:-1], *[ALL_ROWS] * every, *[SECOND_BOUNDS, SECOND] * second, header[-1])
-    notes = sorted({f"{row.allocator}: {row.reason}." for row in rows if row.reason})
+    notes = sorted({f"{row.name}: {row.reason}." for row in rows if row.reason})
     if any(row.versus_random_unit == "loss" for row in rows):
         notes.append(IN_LOSS)
     left = max((row.versus_random_dropped for row in rows), default=0)
@@ -104,7 +106,7 @@ def verdict_table(rows: Sequence[Row], title: str, *, sliced: bool = False) -> T
             "too small."
         )
     sections = []
-    for (label, budget), members in groupby(rows, key=lambda row: (row.slice, row.budget.label)):
+    for (label, budget), members in groupby(rows, key=lambda row: (row.slice, row.label)):
         first = f"{label}, {budget}" if sliced else budget
         lines = (_verdict(row, first if i == 0 else "", every=every, second=second) for i, row in enumerate(members))
         sections.append(tuple(lines))
@@ -112,10 +114,10 @@ def verdict_table(rows: Sequence[Row], title: str, *, sliced: bool = False) -> T
     notes += [meaning for sign, meaning in WEAK.items() if sign in qualified]
     if any(row.units > LEAVE_OUT_UP_TO and row.verdict_words in ("better", "worse") for row in rows):
         notes.append(f"Units were not left out in turn: there are more than {LEAVE_OUT_UP_TO}.")
-    extra = (SECOND_BOUNDS, "escalated", "gain", "nDG 95 %", "benefit", "harm", "nDG", SECOND)
+    extra = (SECOND_BOUNDS, "escalated", "nDG 95 %", GAIN_BOUNDS, "benefit", "harm", "nDG", SECOND, "vs random 95 %")
     if len({row.oracle for row in rows if row.oracle}) < 2:
         return Table(title, header, tuple(sections), tuple(notes), extra)
-    table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), (*extra[:4], OF_LADDER, *extra[4:]))
+    table = Table(title, header, tuple(sections), (*notes, YARDSTICKS), (*extra[:3], OF_LADDER, *extra[3:]))
     table = table.with_column("nDG 95 %", "oracle", [ORACLES.get(row.oracle or "", "") for row in rows])
     return table.with_column("oracle", OF_LADDER, list(_of_ladder(rows)))
 
@@ -168,22 +170,30 @@ def _of_loss(value: float | None, loss: float | None) -> str:
 
 
 def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[TableCell, ...]:
-    mark = mark_of(row.verdict)
+    mark = mark_of(row.marked)
     compared = _versus_random(row, every=every)
     headings = ("vs random", "vs random 95 %", *[ALL_ROWS] * every, *[SECOND_BOUNDS, SECOND] * second)
     loss = (row.cheap_loss or None) if row.versus_random_unit == "share" else None
     return (
         TableCell(budget),
-        TableCell(row.allocator, mark if mark == "better" else ""),
+        TableCell(row.name, mark if mark == "better" else ""),
         TableCell("inf." if row.verdict == "infeasible" else number(row.escalated, 1)),
         TableCell(_of_loss(row.gain, loss)),
+        TableCell(interval(row.versus_never_loss_lo, row.versus_never_loss_hi))
+        if loss is None
+        else TableCell(interval(row.versus_never_lo, row.versus_never_hi, percent)),
         TableCell(_of_loss(row.benefit, loss)),
         TableCell(_of_loss(row.harm, loss)),
         TableCell(number(row.ndg), mark),
         TableCell(interval(row.ndg_lo, row.ndg_hi)),
         *(TableCell(compared[name]) for name in headings),
-        TableCell(row.verdict_words or row.verdict or ""),
+        TableCell((row.verdict_words or row.verdict or "") + better_without(row)),
     )
+
+
+def better_without(row: Row) -> str:
+    """What weakens a verdict that is not worse: `, but never is better`; empty if neither never nor always is."""
+    return f", but {row.surpassed} is better" if row.surpassed and row.verdict in ("better", "unresolved") else ""
 
 
 def _streams(result: Result) -> Table:
@@ -405,24 +415,20 @@ def setting_sentences(setting: Setting) -> Iterable[str]:
 
 
 def closing_sentences(every_row: Sequence[Row]) -> list[str]:
-    """The verdicts of rows in words, budget by budget; comparisons with random-ladder have their own line."""
+    """The answers of rows, budget by budget, and the second opinions on random that differ from the verdict."""
     lines = []
-    first_index = {row.budget.label: index for index, row in reversed(list(enumerate(every_row)))}
-    # Rows with one score per mode are compared with random-ladder; rows without a cost have words but no verdict.
-    judged = [row for row in every_row if row.verdict_words or row.verdict]
-    judged.sort(key=lambda row: (first_index[row.budget.label], row.chance == LADDER_CHANCE))
-    for (budget, chance), rows in groupby(judged, key=lambda row: (row.budget.label, row.chance)):
-        by_verdict: dict[str, list[str]] = {}
-        by_second_verdict: dict[str, list[str]] = {}
-        for row in rows:
-            by_verdict.setdefault(row.verdict_words or row.verdict or "", []).append(row.allocator)
-            if row.second_verdict and row.second_verdict != row.verdict:
-                by_second_verdict.setdefault(row.second_verdict, []).append(row.allocator)
-        own, second = (
-            "; ".join(f"{words}: {few(names)}" for words, names in names_by_words.items())
-            for names_by_words in (by_verdict, by_second_verdict)
-        )
-        lines.append(
-            f"{budget}, against {chance or 'random'}: {own}." + (f" Second opinion: {second}." if second else "")
-        )
+    # Rows without a cost have words but no verdict; rows of older results have a verdict but no answer.
+    judged = lists_by_key((row.label, row) for row in every_row if row.verdict_words or row.verdict)
+    for budget, rows in judged.items():
+        names_by_answer = lists_by_key((answer_words(row), row.allocator) for row in rows)
+        own = ". ".join(f"{words[0].upper()}{words[1:]}: {few(names)}" for words, names in names_by_answer.items())
+        second = lists_by_key((row.second_verdict, row.allocator) for row in rows if row.second_verdict != row.verdict)
+        opinions = "; ".join(f"{words}: {few(names)}" for words, names in second.items() if words)
+        lines.append(f"{budget}. {own}." + (f" Second opinion, against random: {opinions}." if opinions else ""))
     return lines
+
+
+def answer_words(row: Row) -> str:
+    """The answer of a row or, if it has none, its verdict against random."""
+    words = row.verdict_words or row.verdict or ""
+    return row.answer or (f"{words}, against {row.chance or 'random'}" if row.second_verdict else words)

@@ -17,10 +17,12 @@ from deepval.results.facts import (
     Setting,
     Spending,
     Spread,
+    Stream,
     Threshold,
     Unit,
 )
 from deepval.results.records import (
+    ALWAYS,
     FEW_UNITS,
     KINDS,
     LO_HI,
@@ -34,7 +36,7 @@ from deepval.results.records import (
     Reason,
     Record,
     Row,
-    Stream,
+    answer,
     in_words,
     joined,
     known,
@@ -44,9 +46,9 @@ from deepval.results.records import (
 from deepval.results.result import HEADLINE, SCHEMA, Result, Samples
 
 __all__ = [
-    "FEW_UNITS", "HEADLINE", "KINDS", "LO_HI", "MEASURED", "SCHEMA", "UNITS", "AllocatorRecord", "Area", "Bounds",
-    "BudgetKey", "BudgetRecord", "CallShare", "Curve", "DrawsUsed", "Estimate", "Gap", "HalfWidth", "Inputs",
+    "ALWAYS", "FEW_UNITS", "HEADLINE", "KINDS", "LO_HI", "MEASURED", "SCHEMA", "UNITS", "AllocatorRecord", "Area",
+    "Bounds", "BudgetKey", "BudgetRecord", "CallShare", "Curve", "DrawsUsed", "Estimate", "Gap", "HalfWidth", "Inputs",
     "ModeRate", "Optimum", "OracleAt", "Provenance", "Reason", "Record", "Recovery", "Result", "Row", "Samples",
-    "ScoresUsed", "Setting", "Spending", "Spread", "Stream", "Threshold", "Unit", "in_words", "joined", "known",
-    "lists_by_key", "row_from",
+    "ScoresUsed", "Setting", "Spending", "Spread", "Stream", "Threshold", "Unit", "answer", "in_words", "joined",
+    "known", "lists_by_key", "row_from",
 ]  # fmt: skip

@@ -1,9 +1,9 @@
-"""What surrounds the rows of a result: gaps, thresholds, the setting, where everything came from, optima, widths."""
+"""What surrounds the rows of a result: gaps, thresholds, streams, setting, provenance, optima, widths."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from deepval.results.records import LO_HI, AllocatorRecord, BudgetRecord, Estimate, Record
+from deepval.results.records import LO_HI, AllocatorRecord, Bounds, BudgetRecord, Estimate, Record
 
 
 @dataclass(frozen=True, eq=False)
@@ -416,3 +416,75 @@ class Inputs(Record):
     weights: Mapping[str, float]
     free: tuple[str, ...]
     ranks: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Stream(BudgetRecord):
+    """One causal policy of one allocator under one budget, calibrated on other units.
+
+    Attributes:
+        allocator: Its name.
+        policy: frozen threshold, causal cap, adaptive threshold or token bucket.
+        parameter: What was tuned on the calibration units (step or bucket size), None where nothing is.
+        kind: selection, latency, energy or money.
+        alpha: The budget's share.
+        convention: What a measured budget counts.
+        accounting: cascade or skipping under a measured budget.
+        target_rate: Share of inputs to escalate after the allocator has paid for itself.
+        rate: Share realised.
+        rate_missed: Whether it is more than 5 points off.
+        gain: Sum of decision values over what is escalated.
+        benefit: Positive part.
+        harm: Negative part, positive number.
+        ndg: gain / oracle_gain.
+        versus_ranking: nDG minus that of the same scores ranked in hindsight: the cost of causality.
+        versus_ranking_lo: Lower bound of its paired 95 % interval, every draw kept however small its prize.
+        versus_ranking_hi: Upper bound.
+        versus_random: (gain - random's gain) / all-cheap loss.
+        versus_random_lo: Lower bound of its paired 95 % interval.
+        versus_random_hi: Upper bound.
+        versus_random_loss: The same difference in units of the loss, gain - random's gain.
+        versus_random_loss_lo: Lower bound of its paired 95 % interval.
+        versus_random_loss_hi: Upper bound.
+        versus_random_unit: As in `Row`.
+        versus_random_second_lo: As in `Row`.
+        versus_random_second_hi: As in `Row`.
+        versus_random_loss_second_lo: As in `Row`.
+        versus_random_loss_second_hi: As in `Row`.
+        verdict: As in `Row`.
+        verdict_words: As in `Row`; units are not left out.
+        second_verdict: As in `Row`.
+        draws: Number of draws.
+        versus_ranking_dropped: Draws left out of the interval against the ranking: their oracle gains nothing, the
+            two differ.
+        versus_random_dropped: As in `Row`.
+        reason: Why something is None.
+    """
+
+    allocator: str
+    policy: str
+    parameter: float | None
+    kind: str
+    alpha: float
+    convention: str | None = None
+    accounting: str | None = None
+    target_rate: float | None = None
+    rate: float | None = None
+    rate_missed: bool | None = None
+    gain: float | None = None
+    benefit: float | None = None
+    harm: float | None = None
+    ndg: float | None = None
+    versus_ranking: Estimate | None = None
+    versus_random: Estimate | None = None
+    versus_random_loss: Estimate | None = None
+    versus_random_unit: str = "share"
+    versus_random_second: Bounds | None = None
+    versus_random_loss_second: Bounds | None = None
+    verdict: str | None = None
+    verdict_words: str | None = None
+    second_verdict: str | None = None
+    draws: int = 0
+    versus_ranking_dropped: int = 0
+    versus_random_dropped: int = 0
+    reason: str | None = None

@@ -6,7 +6,7 @@ A record is a frozen dataclass that reads as a mapping of the columns that are w
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from enum import Enum
 from functools import cache
 from typing import Any, ClassVar, NamedTuple, TypeVar, get_args
@@ -14,6 +14,8 @@ from typing import Any, ClassVar, NamedTuple, TypeVar, get_args
 KINDS = ("selection", "latency", "energy", "money")
 """Kinds of budgets: the first counts escalations, the others charge what modes and allocators cost."""
 MEASURED = KINDS[1:]
+ALWAYS = "always"
+"""How reports name the row `all-full`."""
 UNITS = {"ms": "ms", "mj": "mJ", "mj_gpu": "mJ, GPU rail", "mj_all": "mJ, all rails", "usd": "USD"}
 """Unit of each convention, as written in reports."""
 
@@ -184,6 +186,11 @@ class BudgetRecord(Record):
         own = vars(self)
         return BudgetKey(own["kind"], own["alpha"], own.get("convention"), own.get("accounting"))
 
+    @property
+    def name(self) -> str:
+        """The allocator as reports name it: `always` for `all-full`."""
+        return ALWAYS if vars(self)["allocator"] == "all-full" else vars(self)["allocator"]
+
 
 @dataclass(frozen=True, eq=False)
 class AllocatorRecord(BudgetRecord):
@@ -270,17 +277,72 @@ def in_words(verdict: str | None, *, effective_units: float | None, rests_on: st
     return f"{verdict}{few}" + (f", but rests on {rests_on}" if rests_on is not None else "")
 
 
+WORTH = {
+    ("better", "better"): "better than {random} and worth it",
+    (
+        "better",
+        "unresolved",
+    ): "better than {random}; not shown to be worth it (never escalating is within the interval)",
+    ("better", "worse"): "better than {random}, but never escalating is better",
+    ("unresolved", "better"): "worth it, but not shown to be better than {random}",
+    ("unresolved", "unresolved"): "shown neither to be better than {random} nor to be worth it",
+    ("unresolved", "worse"): "not shown to be better than {random}, and never escalating is better",
+    ("worse", "better"): "worth it, but worse than {random}",
+    ("worse", "unresolved"): "worse than {random}, and not shown to be worth it",
+    ("worse", "worse"): "worse than {random}, and never escalating is better",
+}
+"""Verdicts against random and against never escalating -> both in words."""
+
+
+def answer(fields: Mapping[str, Any]) -> str | None:
+    """The verdicts against random, never and always escalating as one sentence; None where one is missing.
+
+    Always escalating is mentioned if it fits the budget or if an allocator that is worth it gains no less for less.
+
+    Args:
+        fields: Fields of a `Row`.
+    """
+    verdict, always = fields.get("verdict"), fields.get("always_verdict")
+    if verdict == "infeasible":
+        return "cannot run within the budget"
+    words = WORTH.get((verdict or "", fields.get("never_verdict") or ""))
+    if words is None or always is None:
+        return None
+    weak = (fields.get("verdict_words") or "").removeprefix(verdict or "").strip(", ")
+    words = words.format(
+        random=(fields.get("chance") or "random") + (f" ({weak.removeprefix('but ')})" if weak else "")
+    )
+    if fields["always_fits"]:
+        link = ", but" if words.endswith("and worth it") else ";"
+        return (
+            words
+            + {
+                "better": "; better than always escalating",
+                "unresolved": "; not distinguishable from always escalating, which fits the budget",
+                "worse": f"{link} always escalating is better and fits the budget",
+            }[always]
+        )
+    ratio = fields["always_cost_ratio"]
+    if always == "worse" or fields["never_verdict"] != "better" or ratio is None:
+        return words
+    ahead = "better than" if always == "better" else "not distinguishable from"
+    effort = "escalates {} times as many inputs" if fields["kind"] == KINDS[0] else "costs {} times as much"
+    return f"{words}; {ahead} always escalating, which {effort.format(f'{ratio:.3g}')}"
+
+
 @dataclass(frozen=True, eq=False)
 class Row(AllocatorRecord):
     """One allocator under one budget.
 
     Attributes:
-        allocator: Its name. References have no verdict: `random`, `all-full` and `oracle`, and with three modes or more
-            `random-ladder` and `oracle-ladder`.
+        allocator: Its name. References have no verdict: `random`, `never` (escalates nothing), `all-full` (escalates
+            everything; shown as `always`) and `oracle`, and with three modes or more `random-ladder` and
+            `oracle-ladder`.
         kind: selection, latency, energy or money.
         alpha: Share of the inputs that a zero-cost allocator could escalate.
         convention: ms, mj, mj_gpu, mj_all or usd under a measured budget.
         accounting: cascade or skipping under a measured budget.
+        spender: The router that chooses modes itself and whose own spend is the budget; None for any other budget.
         slice: Group of inputs that was judged, such as weather=rain; None for all.
         cost: What the allocator is charged per input, in units of the convention.
         inputs: Number of inputs judged.
@@ -326,6 +388,24 @@ class Row(AllocatorRecord):
         units_left_out: Number of units that were left out in turn; 0 where none was: the verdict is not decided, there
             are fewer than 3 or more than 100 units, scores are per mode, or only a group of the inputs is judged.
         second_verdict: Verdict of the second opinion: better, worse or unresolved; None where there is no verdict.
+        versus_never: Gain over never escalating / all-cheap loss: `gain_share`, with an interval.
+        versus_never_lo: Lower bound of its 95 % interval, from the same draws and by the same rules as against random.
+        versus_never_hi: Upper bound.
+        versus_never_loss: The same in units of the loss.
+        versus_never_loss_lo: Lower bound of its 95 % interval.
+        versus_never_loss_hi: Upper bound.
+        never_verdict: better, worse or unresolved against never escalating.
+        versus_always: (gain - gain of always escalating) / all-cheap loss.
+        versus_always_lo: Lower bound of its paired 95 % interval.
+        versus_always_hi: Upper bound.
+        versus_always_loss: The same in units of the loss.
+        versus_always_loss_lo: Lower bound of its paired 95 % interval.
+        versus_always_loss_hi: Upper bound.
+        always_verdict: better, worse or unresolved against always escalating.
+        always_fits: Whether always escalating fits the budget.
+        always_cost_ratio: What always escalating costs / what the budget allows, cheap pass included; under a selection
+            budget the number of inputs / the number of escalated inputs.
+        answer: The verdicts against random, never and always in one sentence; None where one of them is missing.
         draws: Number of draws.
         draws_dropped: Draws left out of the nDG interval: their oracle gain is below 1/4 of the full sample's.
         weight_dropped: The probability of those draws.
@@ -333,6 +413,7 @@ class Row(AllocatorRecord):
         reason: Why something is None.
     """
 
+    spender: str | None = None
     slice: str | None = None
     cost: float | None = None
     inputs: int = 0
@@ -364,80 +445,36 @@ class Row(AllocatorRecord):
     rests_on: str | None = None
     units_left_out: int = 0
     second_verdict: str | None = None
+    versus_never: Estimate | None = None
+    versus_never_loss: Estimate | None = None
+    never_verdict: str | None = None
+    versus_always: Estimate | None = None
+    versus_always_loss: Estimate | None = None
+    always_verdict: str | None = None
+    always_fits: bool | None = None
+    always_cost_ratio: float | None = None
+    answer: str | None = None
     draws: int = 0
     draws_dropped: int = 0
     weight_dropped: float = 0.0
     versus_random_dropped: int = 0
     reason: str | None = None
 
+    @property
+    def label(self) -> str:
+        """The budget in words; what a router spends itself is rounded, and the router is named."""
+        if self.spender is None:
+            return self.budget.label
+        return f"{replace(self.budget, alpha=float(f'{self.alpha:.4g}')).label}, what {self.spender} spends"
 
-@dataclass(frozen=True, eq=False)
-class Stream(BudgetRecord):
-    """One causal policy of one allocator under one budget, calibrated on other units.
+    @property
+    def surpassed(self) -> str | None:
+        """What is shown to be better and needs no allocator: `never`, or `always` if it fits the budget."""
+        if self.never_verdict == "worse":
+            return "never"
+        return ALWAYS if self.always_fits and self.always_verdict == "worse" else None
 
-    Attributes:
-        allocator: Its name.
-        policy: frozen threshold, causal cap, adaptive threshold or token bucket.
-        parameter: What was tuned on the calibration units (step or bucket size), None where nothing is.
-        kind: selection, latency, energy or money.
-        alpha: The budget's share.
-        convention: What a measured budget counts.
-        accounting: cascade or skipping under a measured budget.
-        target_rate: Share of inputs to escalate after the allocator has paid for itself.
-        rate: Share realised.
-        rate_missed: Whether it is more than 5 points off.
-        gain: Sum of decision values over what is escalated.
-        benefit: Positive part.
-        harm: Negative part, positive number.
-        ndg: gain / oracle_gain.
-        versus_ranking: nDG minus that of the same scores ranked in hindsight: the cost of causality.
-        versus_ranking_lo: Lower bound of its paired 95 % interval, every draw kept however small its prize.
-        versus_ranking_hi: Upper bound.
-        versus_random: (gain - random's gain) / all-cheap loss.
-        versus_random_lo: Lower bound of its paired 95 % interval.
-        versus_random_hi: Upper bound.
-        versus_random_loss: The same difference in units of the loss, gain - random's gain.
-        versus_random_loss_lo: Lower bound of its paired 95 % interval.
-        versus_random_loss_hi: Upper bound.
-        versus_random_unit: As in `Row`.
-        versus_random_second_lo: As in `Row`.
-        versus_random_second_hi: As in `Row`.
-        versus_random_loss_second_lo: As in `Row`.
-        versus_random_loss_second_hi: As in `Row`.
-        verdict: As in `Row`.
-        verdict_words: As in `Row`; units are not left out.
-        second_verdict: As in `Row`.
-        draws: Number of draws.
-        versus_ranking_dropped: Draws left out of the interval against the ranking: their oracle gains nothing, the
-            two differ.
-        versus_random_dropped: As in `Row`.
-        reason: Why something is None.
-    """
-
-    allocator: str
-    policy: str
-    parameter: float | None
-    kind: str
-    alpha: float
-    convention: str | None = None
-    accounting: str | None = None
-    target_rate: float | None = None
-    rate: float | None = None
-    rate_missed: bool | None = None
-    gain: float | None = None
-    benefit: float | None = None
-    harm: float | None = None
-    ndg: float | None = None
-    versus_ranking: Estimate | None = None
-    versus_random: Estimate | None = None
-    versus_random_loss: Estimate | None = None
-    versus_random_unit: str = "share"
-    versus_random_second: Bounds | None = None
-    versus_random_loss_second: Bounds | None = None
-    verdict: str | None = None
-    verdict_words: str | None = None
-    second_verdict: str | None = None
-    draws: int = 0
-    versus_ranking_dropped: int = 0
-    versus_random_dropped: int = 0
-    reason: str | None = None
+    @property
+    def marked(self) -> str | None:
+        """The verdict that a report marks by a colour or sign; none if better than random is not good enough."""
+        return None if self.verdict == "better" and self.surpassed else self.verdict

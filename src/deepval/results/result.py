@@ -36,10 +36,11 @@ from deepval.results.facts import (
     Provenance,
     Recovery,
     Setting,
+    Stream,
     Threshold,
     Unit,
 )
-from deepval.results.records import KINDS, UNITS, Row, Stream
+from deepval.results.records import KINDS, UNITS, Row
 
 NUMBERS = "fiu"
 AXES = {
@@ -355,7 +356,7 @@ class Result(Printable):
         """Rows and slices as a pyarrow Table."""
         import pyarrow as pa
 
-        kinds = {str: pa.string(), float: pa.float64(), int: pa.int64()}
+        kinds = {str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_()}
         forms = {name: get_args(column.form) or (column.form,) for name, column in Row.columns().items()}
         fields = [pa.field(name, kinds[form]) for name, (form, *_) in forms.items()]
         return pa.Table.from_pylist([dict(row) for row in (*self.rows, *self.slices)], schema=pa.schema(fields))
@@ -425,7 +426,7 @@ def _record_under(records: Sequence[AnyRecord], allocator: str, requested: Mappi
         part: value if value is None else checks.number(value, part) if part == "alpha" else checks.text(value, part)
         for part, value in requested.items()
     }
-    by_budget = {record.budget: record for record in reversed(records) if record.allocator == allocator}
+    by_budget = {record.budget: record for record in reversed(records) if allocator in (record.allocator, record.name)}
     matching = {key: record for key, record in by_budget.items() if key.holds(**requested)}
     if len(matching) > 1:
         kind, alpha = requested["kind"] or "selection", HEADLINE if requested["alpha"] is None else requested["alpha"]

@@ -1,245 +1,105 @@
-"""Public logs of model routers (RouterBench, RouterArena, LLMRouterBench, RouteLLM) -> a value table.
+"""Public tables of models on the same inputs (router benchmarks, prediction APIs, planners) -> a value table.
 
-Wide: a row per prompt, a column of quality per model, and `<model>|total_cost` beside it (RouterBench), or columns of
-right and wrong alone (RouteLLM). Long: a row per prompt and model with score and cost (RouterArena, LLMRouterBench), in
-one file, or in a folder `<dataset>/<split>/<model>/*.json` whose files hold `records`. The loss of a model is the best
-possible quality minus its quality. Pickles are never read.
+Wide: a row per input and a column of quality per model: `<model>` beside `<model>|total_cost` (RouterBench),
+`correct|<model>` beside `conf|<model>` (FrugalML, with a list of prices), `<model>|score` (NAVSIM), or right and wrong
+alone (RouteLLM, RouterDC). Long: a row per input and model with score and cost (RouterArena, LLMRouterBench), in one
+file, or in a folder `<dataset>/<split>/<model>/*.json` whose files hold `records`. The format is recognised by its
+columns. The loss of a model is the best possible quality minus its quality. Pickles are never read.
 """
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int
-from deepval.errors import InputError, InputWarning
+from deepval.arrays import Float
+from deepval.errors import InputError, InputWarning, quote
 from deepval.files import reading
 from deepval.files.canonical import json_content, read_json
 from deepval.files.writing import write_atomically
 from deepval.tables import columns, keys
-from deepval.tables.columns import LOSS_PREFIX, csv_text, parquet_bytes
-from deepval.tables.input_costs import NAMES, cost_columns
+from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX, csv_text, parquet_bytes
+from deepval.tables.input_costs import NAMES
 from deepval.tables.values import ESTIMATED, ValueTable
 
-METHOD_NAMES = {
-    "doubly-robust": "doubly robust estimates",
-    "ipw": "inverse-propensity estimates",
-    "self-normalised": "self-normalised inverse-propensity estimates",
-}
-METHODS = tuple(METHOD_NAMES)
-PREDICTED = "predicted_"
-LEAST = 0.01
-"""Smallest propensity that is accepted without clipping."""
-FOLDS, RIDGE = 5, 1.0
-"""Number of folds of the units for cross-fitting, and the ridge penalty of the standardised features."""
-
-
-def values_from_log(
-    source: Any,
-    modes: Sequence[str],
-    *,
-    method: str = "doubly-robust",
-    features: Sequence[str] = (),
-    clip: float | None = None,
-) -> ValueTable:
-    """Estimated losses from a log in which one mode ran on each input.
-
-    Args:
-        source: A file or anything columnar: `unit`, `input`, `mode`, `loss` (or `reward`), `propensity` of the mode
-            that ran; optionally `predicted_<mode>` of every mode, `order`, and further columns.
-        modes: The modes, cheap first and full last.
-        method: doubly-robust, ipw or self-normalised.
-        features: Numeric columns that predict the losses where the log has no `predicted_<mode>`: a ridge regression
-            per mode, fitted on other units; without features, the mean loss of the mode on other units.
-        clip: Propensities below this are raised to it, which biases the estimates; None refuses those below 0.01.
-    """
-    log = columns.read(source)
-    reward = "reward" in log.data
-    log.require("unit", "input", "mode", "reward" if reward else "loss", "propensity")
-    if method not in METHODS:
-        raise InputError(f"The method must be one of {', '.join(METHODS)}; found {method!r}.")
-    ids, ran = log.ids("input"), _modes_run(log, modes)
-    observed = log.numbers("reward" if reward else "loss")
-    observed = 0.0 - observed if reward else observed
-    if not np.isfinite(observed).all():
-        row = int(np.flatnonzero(~np.isfinite(observed))[0])
-        raise InputError(
-            f"{log.source}: the loss of the mode that ran must be finite; {columns.row_name(row, ids)} is not."
-        )
-    propensities, clipped_number = _propensity(log, ids, clip)
-    mode_ran = ran[:, None] == np.arange(len(modes))
-    weight = mode_ran / propensities[:, None]
-    if method == "doubly-robust":
-        predicted = _predicted_losses(log, modes, features, ran=ran, observed=observed)
-        losses = predicted + weight * (observed[:, None] - predicted)
-    else:
-        losses = weight * observed[:, None]
-        losses = losses / weight.mean(axis=0) if method == "self-normalised" else losses
-    by_prefix = cost_columns(log.data, modes)
-    table = ValueTable.from_columns(
-        unit=log.data["unit"],
-        input=ids,
-        losses={mode: losses[:, m] for m, mode in enumerate(modes)},
-        order=log.data.get("order"),
-        input_costs={n: {m: log.data[c] for m, c in by_mode.items()} for n, by_mode in by_prefix.items()} or None,
-        source=log.source,
-    )
-    return replace(table, estimated=_estimation_note(method, weight, modes, float(propensities.min()), clipped_number))
-
-
-def effective_inputs(weight: Float[np.ndarray, "input mode"]) -> Float[np.ndarray, "mode"]:
-    """Effective number of inputs of each mode, (sum w)^2 / sum w^2: so many equal weights have the same variance."""
-    return weight.sum(axis=0) ** 2 / np.maximum((weight**2).sum(axis=0), 1e-300)
-
-
-def _estimation_note(
-    method: str, weight: Float[np.ndarray, "input mode"], modes: Sequence[str], least: float, clipped: int
-) -> str:
-    counts = ", ".join(f"{mode} {count:.0f}" for mode, count in zip(modes, effective_inputs(weight), strict=True))
-    clip_note = f", {clipped} clipped up to it, which biases" if clipped else ""
-    return (
-        f"Values are {METHOD_NAMES[method]} from a log in which one mode ran on each of {len(weight)} inputs, not "
-        f"measured. Effective inputs: {counts}; smallest propensity {least:.3g}{clip_note}. Gains and differences are "
-        "estimates of what the measured ones would be; the oracle, nDG and counts of affected and harmed inputs are of "
-        "noise, too."
-    )
-
-
-def _modes_run(log: columns.Columns, modes: Sequence[str]) -> Int[np.ndarray, "input"]:
-    """Index in `modes` of the mode that ran on each input."""
-    if isinstance(modes, str) or len(modes) < 2 or len(set(modes)) < len(modes):
-        raise InputError(f"{log.source}: two or more different modes must be named, cheap first; found {modes!r}.")
-    names = [str(name) for name in log.data["mode"].tolist()]
-    index_of = {mode: m for m, mode in enumerate(modes)}
-    unknown = next((i for i, name in enumerate(names) if name not in index_of), None)
-    if unknown is not None:
-        raise InputError(
-            f"{log.source}: column 'mode' must hold modes of {', '.join(modes)}; "
-            f"{columns.row_name(unknown, log.data['input'])} holds {names[unknown]!r}."
-        )
-    ran = np.array([index_of[name] for name in names])
-    never = [mode for m, mode in enumerate(modes) if not (ran == m).any()]
-    if never:
-        raise InputError(f"{log.source}: every mode must have run on some input; {never[0]!r} never did.")
-    return ran
-
-
-def _propensity(log: columns.Columns, ids: np.ndarray, clip: float | None) -> tuple[Float[np.ndarray, "input"], int]:
-    """Propensity of the mode that ran on each input, and the number of clipped propensities."""
-    propensity = log.numbers("propensity")
-    if clip is not None and not 0 < clip < 1:
-        raise InputError(f"Propensities are clipped at a number between 0 and 1; found {clip!r}.")
-    bad = np.flatnonzero(~((propensity > 0) & (propensity <= 1)))
-    if len(bad):
-        raise InputError(
-            f"{log.source}: column 'propensity' must be the probability with which the mode that ran was chosen, "
-            f"above 0 and at most 1; {columns.row_name(int(bad[0]), ids)} holds {propensity[bad[0]]:g}."
-        )
-    low = np.flatnonzero(propensity < (LEAST if clip is None else clip))
-    if clip is None and len(low):
-        raise InputError(
-            f"{log.source}: a propensity near 0 makes an input count for {1 / propensity[low[0]]:.0f}; "
-            f"{columns.row_name(int(low[0]), ids)} holds {propensity[low[0]]:g}, and {len(low) - 1} more are below "
-            f"{LEAST:g}. Clip them (clip=0.01, --clip 0.01), which biases, or leave such inputs out of what is judged."
-        )
-    return (propensity, 0) if clip is None else (np.maximum(propensity, clip), len(low))
-
-
-def _predicted_losses(
-    log: columns.Columns,
-    modes: Sequence[str],
-    features: Sequence[str],
-    *,
-    ran: Int[np.ndarray, "input"],
-    observed: Float[np.ndarray, "input"],
-) -> Float[np.ndarray, "input mode"]:
-    """Predicted losses: the columns of the log, or a ridge regression on the features, cross-fitted by unit."""
-    predicted_columns = [f"{PREDICTED}{mode}" for mode in modes if f"{PREDICTED}{mode}" in log.data]
-    if predicted_columns:
-        log.require(*(f"{PREDICTED}{mode}" for mode in modes))
-        predicted = np.column_stack([log.numbers(f"{PREDICTED}{mode}") for mode in modes])
-        if not np.isfinite(predicted).all():
-            raise InputError(f"{log.source}: predicted losses must be finite; found others.")
-        return predicted
-    log.require(*features)
-    design = np.column_stack([np.ones(len(log)), *(log.numbers(name) for name in features)])
-    if not np.isfinite(design).all():
-        raise InputError(f"{log.source}: features must be finite numbers; found others.")
-    _, unit = np.unique(keys.as_text(log.ids("unit")), return_inverse=True)
-    fold = unit % min(FOLDS, max(int(unit.max()) + 1, 1))
-    predicted = np.zeros((len(log), len(modes)))
-    for m, mode in enumerate(modes):
-        for test_fold in np.unique(fold):
-            others = (ran == m) & (fold != test_fold)
-            others = others if others.any() else ran == m
-            if not others.any():
-                raise InputError(f"{log.source}: mode {mode!r} ran on no input to predict from.")
-            predicted[fold == test_fold, m] = design[fold == test_fold] @ _ridge(design[others], observed[others])
-    return predicted
-
-
-def _ridge(
-    features: Float[np.ndarray, "row feature"], losses: Float[np.ndarray, "row"]
-) -> Float[np.ndarray, "feature"]:
-    """Ridge weights of the features; the first feature is the constant and has no penalty."""
-    spread = features.std(axis=0)
-    # A penalty of spread^2 on raw features equals a penalty of 1 on standardised ones.
-    penalty = RIDGE * np.where(spread > 0, spread**2, 1.0)
-    penalty[0] = 0.0
-    centre = features.mean(axis=0)
-    # Centred features leave the constant uncorrelated with the others; it is corrected below.
-    shifted = features - np.where(np.arange(features.shape[1]) > 0, centre, 0.0)
-    weights = np.linalg.solve(shifted.T @ shifted + np.diag(penalty), shifted.T @ losses)
-    weights[0] -= weights[1:] @ centre[1:]
-    return weights
-
-
-COST = "|total_cost"
-"""Suffix of a model's column of costs in RouterBench."""
-DATASET = ("eval_name", "dataset_id", "dataset", "dataset_name", "benchmark", "task", "domain", "category")
+COST, PLANNER_SCORE, CORRECT, CONFIDENCE = "|total_cost", "|score", "correct|", "conf|"
+"""Endings of a model's columns in RouterBench and NAVSIM, and beginnings of those in FrugalML."""
+WEAK, STRONG = "weak_", "strong_"
+"""Beginnings of the names of the two models in RouteLLM."""
+PRICE_LIST = ("dataset", "model", "cost_per_10k")
+"""Columns of a list of prices: dollars per 10,000 calls of a model on a data set."""
+DATASET = (
+    *("log_name", "group", "eval_name", "dataset_id", "dataset", "dataset_name", "benchmark", "task", "domain"),
+    "category",
+)
 PROMPT_ID = (
     *("sample_id", "global index", "global_index", "record_index", "index", "prompt_id", "query_id", "question_id"),
-    *("id", "input"),
+    *("id", "input", "token", "i"),
 )
 MODEL = ("model_name", "model", "model_id", "prediction")
 SCORE = ("score", "accuracy", "performance", "quality", "correct", "reward")
 PRICE = ("cost", "total_cost", "usd")
 PROMPT = ("prompt", "origin_query", "query", "question")
+ORDER = ("start_time",)
 """Names that public logs use for each column, the most common first."""
+CHARACTERS = "_chars"
+"""Ending of a column with the length of the prompt, where the prompt itself is not in the log."""
+ANSWERS = ("true", "label", "target")
+"""Columns with the right answer: no router may look at them."""
 PICKLES = (".pkl", ".pickle", ".joblib")
 SCALARS = (str, int, float, bool, type(None))
+WORDS = {"true": 1.0, "false": 0.0, "": np.nan, "nan": np.nan, "none": np.nan}
 
 
 class _Answers(NamedTuple):
-    """Quality and cost by prompt and model; NaN where the log has no answer or no price."""
+    """Quality and cost by input and model; NaN where the log has no answer or no price."""
 
-    prompts: list[str]
+    inputs: list[str]
     units: list[str]
     models: list[str]
-    quality: Float[np.ndarray, "prompt model"]
-    cost: Float[np.ndarray, "prompt model"]
-    length: Float[np.ndarray, "prompt"] | None
+    quality: Float[np.ndarray, "input model"]
+    cost: Float[np.ndarray, "input model"]
+    attributes: Mapping[str, Float[np.ndarray, "input"]]
+    order: Float[np.ndarray, "input"] | None = None
 
 
 def import_router_log(
-    source: Any, *, models: Sequence[str] | None = None, unit: str | None = None, best: float | None = None
+    source: Any,
+    *,
+    models: Sequence[str] | None = None,
+    unit: str | None = None,
+    best: float | None = None,
+    prices: Any = None,
+    dataset: str | None = None,
 ) -> ValueTable:
-    """A value table from a public router log.
+    """A value table from a public table of models on the same inputs.
 
     Args:
         source: A file (.csv, .parquet, .json, .jsonl), a folder of LLMRouterBench's results, or anything columnar.
         models: Models to select, cheap first and full last; None selects all, by rising mean cost.
-        unit: Column that names the unit of each row; the dataset where None.
+        unit: Column that names the unit of each row; None takes the column of logs, groups or data sets. Where there is
+            none, or it has one value, every input is its own unit.
         best: The best possible quality: loss = best - quality; 1 where None, if no quality exceeds 1.
+        prices: A list of prices (dataset, model, cost_per_10k) for a log without; None takes the one in the log's
+            folder that lists the log's models, if there is one.
+        dataset: Name of the log's data set in that list; None takes the one that the file's name contains.
     """
     log = _records(Path(source)) if isinstance(source, str | Path) else columns.read(source)
-    priced_models = [name.removesuffix(COST) for name in log.data if name.endswith(COST)]
-    named_models = [model for model in models or () if model in log.data]
-    is_wide = bool(priced_models) or (bool(models) and len(named_models) == len(models or ()))
-    answers = _wide_answers(log, priced_models or named_models, unit) if is_wide else _long_answers(log, unit)
+    quality_columns = _quality_columns(log, models)
+    answers = _wide_answers(log, quality_columns, unit) if quality_columns else _long_answers(log, unit)
+    if np.isnan(answers.cost).all():
+        listed = _listed_costs(log.source, answers.models, prices, dataset)
+        cost = [listed.get(model, np.nan) for model in answers.models]
+        answers = answers._replace(cost=np.broadcast_to(np.array(cost), answers.quality.shape))
+    elif prices is not None or dataset is not None:
+        raise InputError(f"{log.source}: has its own costs, so it takes no list of prices: leave the list out.")
+    if unit is None and len(set(answers.units)) == 1:
+        answers = answers._replace(units=answers.inputs)
+        note = f"{log.source}: has no groups of inputs, so each input is its own unit; --unit names a column of groups."
+        warnings.warn(InputWarning(note), stacklevel=2)
     return _value_table(answers, models, best, log.source)
 
 
@@ -247,14 +107,13 @@ def _value_table(answers: _Answers, models: Sequence[str] | None, best: float | 
     chosen = _selected_models(answers, models, source)
     indices = [answers.models.index(model) for model in chosen]
     quality, cost = answers.quality[:, indices], answers.cost[:, indices]
-    complete = np.logical_not(np.isnan(quality).any(axis=1))
+    priced = not np.isnan(cost).all(axis=0).any()
+    complete = np.logical_not(np.isnan(quality + cost if priced else quality).any(axis=1))
     if not complete.any():
         raise InputError(f"{source}: some prompt must have an answer of every model of {', '.join(chosen)}; none has.")
     if not complete.all():
-        note = (
-            f"{source}: {np.count_nonzero(~complete)} of {len(complete)} prompts lack a score of some model of "
-            f"{', '.join(chosen)}, and are left out."
-        )
+        left_out = f"{np.count_nonzero(~complete)} of {len(complete)} prompts"
+        note = f"{source}: {left_out} lack a score or price of a chosen model, and are left out."
         warnings.warn(InputWarning(note), stacklevel=3)
     top = float(quality[complete].max())
     if best is None and top > 1:
@@ -265,17 +124,21 @@ def _value_table(answers: _Answers, models: Sequence[str] | None, best: float | 
     best = 1.0 if best is None else float(best)
     if top > best:
         raise InputError(f"{source}: no quality can exceed the best, {best:g}; found {top:g}.")
-    priced = not np.isnan(cost[complete]).any()
+    # Only the cheap model's confidence is there before a dearer model is called.
+    confidence = answers.attributes.get(CONFIDENCE + chosen[0])
+    attributes = {name: column[complete] for name, column in answers.attributes.items() if "|" not in name}
     rows = np.flatnonzero(complete)
-    length = {} if answers.length is None else {"prompt_length": answers.length[complete]}
-    return ValueTable.from_columns(
-        unit=[answers.units[i] for i in rows],
-        input=[answers.prompts[i] for i in rows],
-        losses={model: best - quality[complete, m] for m, model in enumerate(chosen)},
-        input_costs={model: cost[complete, m] for m, model in enumerate(chosen)} if priced else None,
-        attributes=length,
-        source=source,
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*is different in every row", InputWarning)  # noted where units are chosen
+        return ValueTable.from_columns(
+            unit=[answers.units[i] for i in rows],
+            input=[answers.inputs[i] for i in rows],
+            losses={model: best - quality[complete, m] for m, model in enumerate(chosen)},
+            order=None if answers.order is None else answers.order[complete],
+            input_costs={model: cost[complete, m] for m, model in enumerate(chosen)} if priced else None,
+            attributes=attributes | ({} if confidence is None else {"confidence": confidence[complete]}),
+            source=source,
+        )
 
 
 def _selected_models(answers: _Answers, models: Sequence[str] | None, source: str) -> list[str]:
@@ -285,33 +148,123 @@ def _selected_models(answers: _Answers, models: Sequence[str] | None, source: st
         if unknown:
             raise InputError(f"{source}: models must be among {', '.join(answers.models)}; found {unknown[0]!r}.")
         return list(models)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a model without prices has no mean
-        mean = np.nanmean(answers.cost, axis=0)
-    if np.isnan(mean).any() or len(answers.models) < 2:
+    names = answers.models
+    if len(names) < 2:
+        raise InputError(f"{source}: two or more models are needed; found {', '.join(names)}.")
+    unpriced = np.isnan(answers.cost).all(axis=0)
+    if unpriced.any() and not unpriced.all():
         raise InputError(
-            f"{source}: models are ordered by their cost, and the log has none: name them cheap first, models=[...] "
-            f"(--modes). It has {', '.join(answers.models)}."
+            f"{source}: models are ordered by their cost, and {names[int(unpriced.argmax())]!r} has none: name the "
+            f"models cheap first, models=[...] (--modes). It has {', '.join(names)}."
         )
-    return [answers.models[i] for i in np.argsort(mean, kind="stable")]
+    if not unpriced.any():
+        rank = np.nanmean(answers.cost, axis=0)
+    elif all(name.startswith((WEAK, STRONG)) for name in names):
+        rank = np.array([name.startswith(STRONG) for name in names])
+    else:
+        rank = np.nanmean(answers.quality, axis=0)
+        order = "ordered by rising mean quality; --modes sets another order, --prices names a list of prices"
+        note = f"{source}: has no costs, so models are {order}."
+        warnings.warn(InputWarning(note), stacklevel=4)
+    return [names[i] for i in np.argsort(rank, kind="stable")]
 
 
-def _wide_answers(log: columns.Columns, models: Sequence[str], unit: str | None) -> _Answers:
-    """Answers from a log with a row per prompt (RouterBench, RouteLLM)."""
-    missing = [model for model in models if model not in log.data]
+def _listed_costs(source: str, models: Sequence[str], prices: Any, dataset: str | None) -> dict[str, float]:
+    """Dollars per call by model, from a list of prices; empty where there is no list."""
+    if prices is not None:
+        lists = [columns.read(prices)]
+    else:
+        beside = _price_lists(Path(source).parent) if reading.is_file(source) else []
+        lists = [table for table in map(columns.read, beside) if set(models) <= set(_texts(table, "model"))]
+    if not lists and dataset is None:
+        return {}
+    if len(lists) != 1:
+        names = ", ".join(table.source for table in lists) or "none"
+        raise InputError(f"{source}: one list of prices is needed; found {names}: name it with --prices.")
+    (listed,) = lists
+    listed.require(*PRICE_LIST)
+    by_set: dict[str, dict[str, float]] = {}
+    cost = _numbers(listed, "cost_per_10k").tolist()
+    for name, model, price in zip(_texts(listed, "dataset"), _texts(listed, "model"), cost, strict=True):
+        by_set.setdefault(name, {})[model] = price
+    if dataset is None:
+        stem = _words(Path(source).stem)
+        inside = [name for name in by_set if _words(name) in stem]
+        dataset = max(inside, key=len) if inside else None
+    of_set = by_set.get(dataset or "", {})
+    missing = [model for model in models if model not in of_set]
+    if missing:
+        raise InputError(
+            f"{listed.source}: must list the price of {missing[0]!r} on data set {dataset or 'of ' + source!r}; its "
+            f"data sets are {', '.join(by_set)}: name one with --dataset, or another list with --prices."
+        )
+    return {model: of_set[model] / 10_000 for model in models}
+
+
+def _price_lists(folder: Path) -> list[Path]:
+    """The CSV files of a folder whose header has the columns of a list of prices."""
+    lists = []
+    for file in reading.find(folder, "*.csv"):
+        with reading.open_file(file) as handle:
+            header = handle.readline(columns.LONGEST_HEADER).decode("utf-8", "replace")
+        if set(PRICE_LIST) <= {name.strip().strip('"') for name in header.split(",")}:
+            lists.append(file)
+    return sorted(lists)
+
+
+def _words(name: str) -> str:
+    """A name as lower-case words between underscores, so that whole words are compared."""
+    return f"_{re.sub(r'[^0-9a-z]+', '_', name.lower()).strip('_')}_"
+
+
+def _quality_columns(log: columns.Columns, models: Sequence[str] | None) -> dict[str, str]:
+    """Column of quality by model; empty where the log has a row per prompt and model, or another format."""
+    names = list(log.data)
+    for first, last in (("", COST), (CORRECT, ""), ("", PLANNER_SCORE)):
+        suffixed = [name for name in names if name.startswith(first) and name.endswith(last)]
+        if suffixed:
+            by_model = {name.removeprefix(first).removesuffix(last): name for name in suffixed}
+            return {model: model for model in by_model} if last == COST else by_model
+    if models and all(model in log.data for model in models):
+        return {model: model for model in models}
+    if _first_column(log, MODEL) is not None:
+        return {}
+    other = (*DATASET, *PROMPT_ID, *PROMPT, *ORDER, *PRICE, *ANSWERS, "unit")
+    prefixes = (LOSS_PREFIX, REWARD_PREFIX, *(f"{name}_" for name in NAMES))
+    plain = [name for name in names if name not in other and not name.startswith(prefixes)]
+    by_model = {name: name for name in plain if not name.endswith(CHARACTERS) and _is_quality(log.data[name])}
+    return by_model if len(by_model) > 1 else {}
+
+
+def _is_quality(column: np.ndarray) -> bool:
+    """Whether a column holds right and wrong, or numbers from 0 to 1."""
+    if column.dtype.kind not in "fiub":
+        return {str(value).strip().lower() for value in column.tolist()} <= set(WORDS)
+    return bool(np.all((column >= 0) & (column <= 1) | np.isnan(column.astype(float))))
+
+
+def _wide_answers(log: columns.Columns, quality_columns: Mapping[str, str], unit: str | None) -> _Answers:
+    """Answers from a log with a row per prompt (RouterBench, RouteLLM, RouterDC, FrugalML, NAVSIM)."""
+    missing = [column for column in quality_columns.values() if column not in log.data]
     if missing:
         raise InputError(
             f"{log.source}: beside {missing[0] + COST!r} a column {missing[0]!r} of its quality is needed; there is "
             "none."
         )
     number = len(log)
-    units = _texts(log, unit or _first_column(log, DATASET))
-    ids = _texts(log, _first_column(log, PROMPT_ID)) or [str(i) for i in range(number)]
+    group, index, order = (unit or _first_column(log, DATASET), *(_first_column(log, n) for n in (PROMPT_ID, ORDER)))
+    units = _texts(log, group)
+    ids = _texts(log, index) or [str(i) for i in range(number)]
     if units and len(set(ids)) < number:
         ids = [f"{dataset}/{prompt}" for dataset, prompt in zip(units, ids, strict=True)]
-    quality = np.column_stack([_numbers(log, model) for model in models])
-    cost = np.column_stack([_numbers(log, model + COST) for model in models])
-    return _Answers(ids, units or [Path(log.source).stem] * number, list(models), quality, cost, _lengths(log))
+    quality = np.column_stack([_numbers(log, column) for column in quality_columns.values()])
+    cost = np.column_stack([_numbers(log, model + COST) for model in quality_columns])
+    used = {*quality_columns.values(), *DATASET, *PROMPT_ID, group, index, order, *ANSWERS}
+    plain = [name for name, column in log.data.items() if name not in used and column.dtype.kind in "fiu"]
+    extra = [name for name in plain if name.startswith(CONFIDENCE) or ("|" not in name and name[-6:] != CHARACTERS)]
+    attributes = _lengths(log) | {name: _numbers(log, name) for name in extra}
+    times = None if order is None else _numbers(log, order)
+    return _Answers(ids, units or [log.source] * number, list(quality_columns), quality, cost, attributes, times)
 
 
 def _long_answers(log: columns.Columns, unit: str | None) -> _Answers:
@@ -320,9 +273,10 @@ def _long_answers(log: columns.Columns, unit: str | None) -> _Answers:
     index = _first_column(log, PROMPT_ID) or _first_column(log, PROMPT)
     if model is None or score is None or index is None:
         raise InputError(
-            f"{log.source}: a router log has a column per model beside '<model>{COST}', or rows with a model "
-            f"({', '.join(MODEL)}), a score ({', '.join(SCORE)}) and an id of the prompt ({', '.join(PROMPT_ID[:3])}); "
-            f"found {', '.join(log.data) or 'no columns'}."
+            f"{log.source}: a table of models has columns '<model>' and '<model>{COST}', '{CORRECT}<model>', "
+            f"'<model>{PLANNER_SCORE}', columns of right and wrong or from 0 to 1 (else named by --modes), or "
+            f"rows with a model ({', '.join(MODEL)}), a score ({', '.join(SCORE)}) and an id of the prompt "
+            f"({', '.join(PROMPT_ID[:3])}); found {quote(', '.join(log.data) or 'no columns')}."
         )
     ids, dataset = _texts(log, index), unit or _first_column(log, DATASET)
     units = _texts(log, dataset) if dataset else [name.rpartition("_")[0] or name for name in ids]
@@ -347,13 +301,12 @@ def _long_answers(log: columns.Columns, unit: str | None) -> _Answers:
         tables.append(table)
     last_row = dict(zip(rows, range(len(rows)), strict=True))
     prompt_row = [last_row[i] for i in range(len(prompts))]
-    lengths = _lengths(log)
     return _Answers(
         prompts,
         [units[i] for i in prompt_row],
         models,
         *tables,
-        length=None if lengths is None else lengths[prompt_row],
+        attributes={name: column[prompt_row] for name, column in _lengths(log).items()},
     )
 
 
@@ -381,14 +334,17 @@ def _numbers(log: columns.Columns, name: str | None) -> Float[np.ndarray, "row"]
         return np.full(len(log), np.nan)
     column = log.data[name]
     if column.dtype.kind not in "fiub":
-        words = {"true": 1.0, "false": 0.0, "": np.nan, "nan": np.nan, "none": np.nan}
-        column = np.array([words.get(str(v).strip().lower(), v) for v in column.tolist()], dtype=object)
+        column = np.array([WORDS.get(str(v).strip().lower(), v) for v in column.tolist()], dtype=object)
     return columns.number_array(column, f"{log.source}: column {name!r}")
 
 
-def _lengths(log: columns.Columns) -> Float[np.ndarray, "row"] | None:
+def _lengths(log: columns.Columns) -> dict[str, Float[np.ndarray, "row"]]:
+    """Length of the prompts in characters, where the log has prompts or a column of lengths."""
     name = _first_column(log, PROMPT)
-    return None if name is None else np.array([len(text) for text in _texts(log, name)], dtype=float)
+    if name is not None:
+        return {"prompt_length": np.array([len(text) for text in _texts(log, name)], dtype=float)}
+    characters = next((name for name in log.data if name.endswith(CHARACTERS)), None)
+    return {} if characters is None else {"prompt_length": _numbers(log, characters)}
 
 
 def _records(path: Path) -> columns.Columns:
@@ -455,6 +411,24 @@ def write_values(table: ValueTable, path: str | Path) -> None:
     content = dict(_columns_of(table))
     parquet = path.suffix.lower() == ".parquet"
     write_atomically(path, parquet_bytes(content) if parquet else csv_text(content))
+
+
+def attribute_scores(table: ValueTable) -> dict[str, Float[np.ndarray, "input"]]:
+    """Scores that an imported table brings along: 1 - confidence of the cheap model, and every other attribute."""
+    scores = {name: column for name, column in table.attributes.items() if column.dtype.kind in "fiu"}
+    if "confidence" in scores:
+        scores["low_confidence"] = 1.0 - scores.pop("confidence")
+    return {name: score for name, score in scores.items() if np.isfinite(score).all()}
+
+
+def write_scores(table: ValueTable, folder: str | Path) -> list[Path]:
+    """Write a scores file for each attribute of an imported table; the paths."""
+    paths = []
+    for name, score in attribute_scores(table).items():
+        path = Path(folder) / f"{name}.parquet"
+        write_atomically(path, parquet_bytes({"input": keys.as_text(table.input), "score": score}), make_folder=True)
+        paths.append(path)
+    return paths
 
 
 def _columns_of(table: ValueTable) -> Iterator[tuple[str, np.ndarray]]:

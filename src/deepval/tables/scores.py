@@ -16,6 +16,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
+from deepval.results import ALWAYS
 from deepval.tables import columns, keys
 from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.values import ValueTable
@@ -26,8 +27,8 @@ FIT_UNITS, IN_FIT = "fit_units", "in_fit"
 one of them (1) or not (0)."""
 CHOICE = "choice"
 """Column of a scores file with the mode to run."""
-REFERENCES = ("random", "all-full", "oracle", "oracle-ladder", "random-ladder")
-"""Names of the reference rows of a result; an allocator cannot have one of them."""
+REFERENCES = ("random", "never", "all-full", ALWAYS, "oracle", "oracle-ladder", "random-ladder")
+"""Names of the reference rows of a result, and how one is shown; an allocator cannot have one of them."""
 JUDGE, CALIBRATE = "judge on --units", "calibrate with --calibrate"
 """Roles of units, as worded in messages."""
 LISTED, LISTED_FITTED = 100, 5

@@ -15,14 +15,15 @@ from deepval.report.charts import Chart
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError, draw_or_reason
 from deepval.report.text_tables import number
-from deepval.results import MEASURED, BudgetKey, Curve, Gap, Result, Row
+from deepval.results import ALWAYS, MEASURED, BudgetKey, Curve, Gap, Result, Row, lists_by_key
 from deepval.tables.scores import REFERENCES
 
 HEADLINE = 0.2
 """Of several budgets, a figure shows the nearest to this one."""
+DASHES = {"random": (4, 2), "oracle": (1, 1.2)}
 CAUSES = {"overhead": style.SERIES[2], "ranking": style.SERIES[0], "causal": style.SERIES[1]}
 FREE_CAUSES = {"missed value": style.SERIES[0], "selected harm": style.HARMED}
-REFERENCE_DASHES = {"random": (0, (4, 2)), "oracle": (0, (1, 1.2))}
+REFERENCE_DASHES = {f"{name}{end}": (0, dash) for end in ("-ladder", "") for name, dash in DASHES.items()}
 MOST, BANDS = 5, 2
 """Largest number of curves with a colour and a name, and of bands: more could not be distinguished."""
 RANDOM_LINE: dict[str, Any] = {"color": style.SOFT, "linewidth": 0.9, "linestyle": (0, (1, 1.2))}
@@ -123,15 +124,48 @@ def _absent(row: Row | None) -> str:
 
 
 def curves(result: Result) -> Figure:
-    """Gain share against the share of escalated inputs, 95 % bands for the best, and random, oracle and all-full.
+    """Gain share against the share of escalated inputs, 95 % bands for the best, random, oracle, never and always.
 
     The best have the largest gains at the headline budget; the others are thin lines.
     """
     if not any(value is not None for curve in result.curves for value in curve.gain_share):
         raise LeftOutError("the result holds no curves: evaluate with --curve 20")
     figure, (axes,) = style.panels(height_in=2.75)
-    style.legend_above(figure, draw_curves(axes, result, result.curves))
+    style.legend_above(figure, _draw_all(axes, result, BudgetKey("selection", HEADLINE)))
     return figure
+
+
+def _draw_all(axes: Axes, result: Result, budget: BudgetKey) -> list[Any]:
+    """Draw the result's curves or, if it has none, the gains of its rows under budgets like this one.
+
+    Allocators without a curve are points with intervals. References are those that the rows are compared with.
+    """
+    alike = [row for row in result.rows if row.budget.holds(**vars(budget) | {"alpha": None})]
+    judged = [row for row in alike if row.allocator not in REFERENCES]
+    own = {curve.allocator: curve for curve in result.curves if budget.kind == "selection"}
+    lone = lists_by_key((r.allocator, r) for r in judged if r.spender or (own and r.allocator not in own))
+    beside = {name for row in judged for name in (row.chance, row.oracle)}
+    rows = lists_by_key((row.allocator, row) for row in alike if row.gain_share is not None)
+    lines = {name: _curve_of(members) for name, members in rows.items()} | own
+    curves = [c for name, c in lines.items() if name not in lone and (name not in REFERENCES or name in beside)]
+    if not curves:
+        raise LeftOutError("no gain is a share of the all-cheap loss, which is not positive")
+    handles = draw_curves(axes, result, curves, marker="" if own else "o")
+    for i, line in enumerate(lines[name] for name in lone if name in lines):
+        look: dict[str, Any] = {"color": style.SERIES[-1 - i % len(style.SERIES)]}
+        if None not in (*line.lo, *line.hi):
+            shares, lows, highs = _band(line)
+            axes.vlines(shares[1:], lows[1:], highs[1:], linewidth=1.0, **look)
+        look |= {"marker": "D", "markersize": 3.5, "linestyle": "none"}
+        handles += axes.plot(*(part[1:] for part in _line(line)), label=style.short(line.allocator), **look)
+    return handles
+
+
+def _curve_of(rows: Sequence[Row]) -> Curve:
+    """The gains of one allocator's rows as a curve, with their intervals."""
+    rows = sorted(rows, key=lambda row: row.alpha)
+    columns = ("alpha", "gain_share", "versus_never_lo", "versus_never_hi")
+    return Curve(rows[0].allocator, *(tuple(row[column] for row in rows) for column in columns))
 
 
 def draw_curves(axes: Axes, result: Result, lines: Iterable[Curve], *, marker: str = "") -> list[Any]:
@@ -151,13 +185,15 @@ def draw_curves(axes: Axes, result: Result, lines: Iterable[Curve], *, marker: s
         handles.append((*bands, line))
     for name, dash in REFERENCE_DASHES.items():
         if name in curve_of:
-            look: dict[str, Any] = {"color": style.INK, "linewidth": 0.9, "linestyle": dash}
-            handles.append(tuple(axes.plot(*_line(curve_of[name]), label=name, **look)))
+            minor = f"{name}-ladder" in curve_of
+            look: dict[str, Any] = {"color": style.SOFT if minor else style.INK, "linewidth": 0.9, "linestyle": dash}
+            label = f"{name} (full mode only)" if minor else name
+            handles.append(tuple(axes.plot(*_line(curve_of[name]), label=label, **look)))
     share = result.setting["all_full_share"]
     if share is not None:
         look = {"color": style.SOFT, "linewidth": 0.7, "linestyle": (0, (6, 2, 1, 2))}
-        handles.append(axes.axhline(100 * share, label="all-full", **look))
-    axes.axhline(0, color=style.SOFT, linewidth=0.6)
+        handles.append(axes.axhline(100 * share, label=ALWAYS, **look))
+    handles.append(axes.axhline(0, color=style.SOFT, linewidth=0.6, label="never"))
     axes.set_xlim(0, 100)
     axes.grid(axis="y")
     axes.set_xlabel("Inputs escalated (%)")
@@ -395,60 +431,67 @@ def figure(result: Result, kind: str | None = None) -> Figure:
 
 
 def _figure(result: Result, kinds: Sequence[str]) -> Figure:
-    rows = [r for r in at_one_budget(result.rows, ("selection", *MEASURED)) if r.allocator not in REFERENCES]
+    judged = [row for row in result.rows if row.allocator not in REFERENCES]
+    rows = at_one_budget((row for row in judged if row.spender is None), ("selection", *MEASURED))
+    rows += [row for row in judged if row.spender]
     if not rows:
         raise LeftOutError("it judges no allocator")
-    heights = {"gain": 2.5, "forest": 0.45 + 0.17 * len(rows)}
+    heights = {"gain": 2.5, "forest": 0.45 + 0.17 * (len(rows) + 2)}
     sizes = [heights[kind] for kind in kinds]
     figure, panels = style.panels(len(kinds), width_in=WIDTH_IN, height_in=0.4 + sum(sizes), ratios=sizes)
     for axes, kind in zip(panels, kinds, strict=True):
         if kind == "gain":
             style.legend_above(figure, _gain(axes, result))
         else:
-            _forest(axes, rows)
+            _forest(
+                axes, rows, next(r for r in result.rows if (r.budget, r.allocator) == (rows[0].budget, rows[0].chance))
+            )
     return figure
 
 
 def _gain(axes: Axes, result: Result) -> list[Any]:
     """The result's curves or, if it has none, the gains of its rows at every budget of one kind."""
     if any(value is not None for curve in result.curves for value in curve.gain_share):
-        return draw_curves(axes, result, result.curves)
+        return _draw_all(axes, result, BudgetKey("selection", HEADLINE))
     kind = next(kind for kind in ("selection", *MEASURED) if any(row.kind == kind for row in result.rows))
     first = next(row.budget for row in result.rows if row.kind == kind)
-    alike = [r for r in result.rows if r.budget.holds(**vars(first) | {"alpha": None})]
-    lines = {
-        name: [(row.alpha, row.gain_share) for row in alike if row.allocator == name]
-        for name in dict.fromkeys(row.allocator for row in alike)
-    }
-    curves = [
-        Curve(name, *zip(*sorted(points), strict=True), lo=(None,) * len(points), hi=(None,) * len(points))
-        for name, points in lines.items()
-        if any(gain is not None for _, gain in points)
-    ]
-    if not curves:
-        raise LeftOutError("no gain is a share of the all-cheap loss, which is not positive")
-    handles = draw_curves(axes, result, curves, marker="o")
-    axes.set_xlim(0, min(100.0, 104 * max(row.alpha for row in alike)))
+    handles = _draw_all(axes, result, first)
+    shares = [row.alpha for row in result.rows if row.budget.holds(**vars(first) | {"alpha": None})]
+    axes.set_xlim(0, min(100.0, 104 * max(shares)))
     if kind != "selection":
         axes.set_xlabel(f"{kind.capitalize()} budget ({first.unit}, % of the full mode's)")
     return handles
 
 
-def _forest(axes: Axes, rows: Sequence[Row]) -> None:
-    """Each allocator's difference with random and its interval, the largest on top, coloured by verdict."""
+def _forest(axes: Axes, rows: Sequence[Row], chance: Row) -> None:
+    """Each allocator's difference with random and its interval, the largest on top, coloured by verdict.
+
+    Below are never and always escalating: their differences with `chance` are its own with them, reversed.
+    """
     in_loss = any(row.versus_random_unit == "loss" for row in rows)
-    part, scale = ("versus_random_loss", 1.0) if in_loss else ("versus_random", 100.0)
-    rows = sorted(rows, key=lambda row: (row[part] is None, -(row[part] or 0.0), row.allocator))
-    for y, row in enumerate(rows):
-        point, low, high = row[part], row[f"{part}_lo"], row[f"{part}_hi"]
+    part, scale = ("_loss", 1.0) if in_loss else ("", 100.0)
+    rows = sorted(rows, key=lambda row: (row[f"versus_random{part}"] is None, -(row[f"versus_random{part}"] or 0.0)))
+    ends = ("", "_lo", "_hi")
+    drawn = [(row.name, *(row[f"versus_random{part}{end}"] for end in ends)) for row in rows]
+    for name in ("never", ALWAYS):
+        values = [chance[f"versus_{name}{part}{end}"] for end in ("", "_hi", "_lo")]
+        drawn.append((name, *(None if value is None else -value for value in values)))
+    for y, (name, point, low, high) in enumerate(drawn):
+        row = rows[y] if y < len(rows) else None
         if point is None:
-            axes.text(0.0, y, f" {row.verdict or 'undefined'}", va="center_baseline", color=style.SOFT, style="italic")
+            word = (row.verdict if row else None) or "undefined"
+            axes.text(0.0, y, f" {word}", va="center_baseline", color=style.SOFT, style="italic")
             continue
-        colour = VERDICT_COLOURS.get(row.verdict or "", style.SOFT)
+        colour = VERDICT_COLOURS.get((row.marked if row else None) or "", style.SOFT)
         if low is not None and high is not None:
-            axes.plot([scale * low, scale * high], [y, y], color=colour, linewidth=1.1, label=row.allocator)
-        axes.plot([scale * point], [y], marker="o", markersize=3.5, color=colour, linestyle="none")
+            axes.plot([scale * low, scale * high], [y, y], color=colour, linewidth=1.1, label=name)
+        look = {"markerfacecolor": colour if row else "white"}
+        axes.plot([scale * point], [y], marker="o", markersize=3.5, color=colour, linestyle="none", **look)
     axes.axvline(0, color=style.SOFT, linewidth=0.6)
-    style.named_rows(axes, [row.allocator for row in rows])
+    several = len({row.budget for row in rows}) > 1
+    names = [f"{row.name} (at {100 * row.alpha:.4g}%)" if row.spender and several else row.name for row in rows]
+    style.named_rows(axes, [*names, "never", ALWAYS])
     of = "units of the loss" if in_loss else "% of the all-cheap loss"
-    axes.set_xlabel(f"Gain less that of random at {rows[0].budget.label}\n({of}, 95 % intervals)")
+    against = " or ".join(dict.fromkeys(row.chance or "random" for row in rows))
+    label = next((row.label for row in rows if row.spender is None), rows[0].label)
+    axes.set_xlabel(f"Gain less that of {against}\n({of}, 95 % intervals; {label})")

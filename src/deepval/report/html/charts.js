@@ -110,7 +110,13 @@ function curveChart(width, lines, { label, points }) {
   for (const item of lines) {
     const found = defined(item);
     if (!found.length) continue;
-    const path = [[0, 0], ...found].map((p) => `${x(p[0])},${y(p[1])}`).join(" ");
+    if (item.lone) {
+      for (const p of found) {
+        if (known(p[2]) && !item.stale) root.append(line(x(p[0]), y(p[2]), x(p[0]), y(p[3]), { stroke: item.colour, "stroke-width": 2 }));
+        root.append(dot(x(p[0]), y(p[1]), item.colour, { r: 4.5 }));
+      }
+    }
+    const path = (item.lone ? [] : [[0, 0], ...found]).map((p) => `${x(p[0])},${y(p[1])}`).join(" ");
     root.append(s("polyline", { points: path, fill: "none", stroke: item.colour, "stroke-width": item.plain ? 1.6 : 2.4, "stroke-dasharray": item.dash || null, "stroke-linejoin": "round" }));
     for (const p of found) {
       const interval = known(p[2]) && !item.stale ? ` ${span(p[2], p[3], (v) => number(100 * v, 1))}` : "";

@@ -34,7 +34,7 @@ function choose(index) {
   const { rows } = CELLS[index].result;
   const budgets = [...new Map(rows.map((row) => [budgetKey(row), row])).values()];
   if (!budgets.some((row) => budgetKey(row) === state.budget)) {
-    const first = budgets.find((row) => row.kind === "selection" && row.alpha === 0.2) || budgets[0];
+    const first = budgets.find((row) => row.kind === "selection" && row.alpha === 0.2) || own(rows).find((row) => !row.spender) || own(rows)[0] || budgets[0];
     state.budget = first ? budgetKey(first) : null;
   }
   const select = document.getElementById("budget");

@@ -76,6 +76,7 @@ function recombined(result, weights) {
     const n = values.length;
     if (row.gain === null) return null;
     if (row.allocator === "all-full") return total;
+    if (row.allocator === "never") return { gain: 0, benefit: 0 };
     if (row.allocator === "random") {
       const part = Math.min(row.slots, n) / n;
       return { gain: part * total.gain, benefit: part * total.benefit };

@@ -32,14 +32,15 @@ const own = (rows) => rows.filter((row) => !isReference(row.allocator));
 function bestFirst(cell, key, items) {
   const judged = new Map(rowsAt(cell.result, key).map((row) => [row.allocator, row.versus_random]));
   const value = (item) => (known(judged.get(item.allocator)) ? judged.get(item.allocator) : null);
-  const place = (item) => (["random", "random-ladder"].includes(item.allocator) ? 0 : item.allocator === "all-full" ? 1 : isReference(item.allocator) ? 3 : 2);
+  const place = (item) => (["random", "random-ladder"].includes(item.allocator) ? 0 : ["never", "all-full"].includes(item.allocator) ? 1 : isReference(item.allocator) ? 3 : 2);
   const falling = (a, b) => (a === null || b === null ? compared(a, b) : b - a);
   return [...items].sort((a, b) => place(a) - place(b) || falling(value(a), value(b)));
 }
 
 function chipOf(row) {
   if (row.stale && row.verdict !== "infeasible") return h("span", { class: "chip stale" }, "not judged yet");
-  return h("span", { class: `chip ${row.verdict || ""}`, title: row.verdict_words }, row.verdict || row.verdict_words || "no verdict");
+  const beaten = ["better", "unresolved"].includes(row.verdict) && surpassedBy(row);
+  return h("span", { class: `chip ${beaten ? "worse" : row.verdict || ""}`, title: row.answer || row.verdict_words }, beaten ? `${beaten} is better` : row.verdict || row.verdict_words || "no verdict");
 }
 
 // What weakens a decided verdict, as it stands behind its word: " on few units, but rests on 0007".
@@ -56,18 +57,11 @@ function otherOpinion(row) {
   return h("span", { class: "num" }, `; second opinion: ${row.second_verdict} ${bounds}`);
 }
 
-// A gain's own interval is part of the curves only.
-function gainInterval(view, row) {
-  const curve = row.kind === "selection" && !row.stale ? view.curves.find((item) => item.allocator === row.allocator) : null;
-  const at = curve ? curve.alpha.findIndex((alpha) => Math.abs(alpha - row.alpha) < 1e-9) : -1;
-  return at < 0 ? "" : span(curve.lo[at], curve.hi[at], (v) => number(100 * v, 1));
-}
-
-function sentence(view, row) {
+function sentence(row) {
   const at = budgetLabel(row);
   const name = h("strong", {}, row.allocator);
   if (row.verdict === "infeasible" || row.gain === null) return h("p", {}, name, ` has no value at ${at}: ${row.reason || "undefined"}.`);
-  const around = gainInterval(view, row);
+  const around = row.stale ? "" : span(row.versus_never_lo, row.versus_never_hi, (v) => number(100 * v, 1));
   const gains = row.gain_share === null
     ? `gain ${number(row.gain)} in units of the loss; a share of the all-cheap loss is undefined`
     : beyond(row.gain_share) ? `gain ${Number(row.gain.toPrecision(3))} in units of the loss; the all-cheap loss is almost zero`
@@ -76,7 +70,7 @@ function sentence(view, row) {
   const shown = interval ? [" ", h("span", { class: row.stale ? "stale-text num" : "num", title: row.stale ? "as judged with the weights of the result" : null }, interval)] : ` (no interval: ${row.reason || "undefined"})`;
   const difference = row.versus_random_unit === "loss" ? lossDifference(row) : row.versus_random === null ? "" : h("span", { class: "num" }, `; ${signed(row.versus_random)} points against ${chanceOf(row)}`, shown);
   const words = { better: ` is better than ${chanceOf(row)} at ${at}${weakness(row)}: `, worse: ` is worse than ${chanceOf(row)} at ${at}${weakness(row)}: `, unresolved: ` is not told apart from ${chanceOf(row)} at ${at}: ` };
-  return h("p", {}, name, row.stale ? ` at ${at}: ` : words[row.verdict] || ` at ${at}: `, gains, difference, otherOpinion(row), ".");
+  return h("p", {}, name, row.stale ? ` at ${at}: ` : row.answer ? ` at ${at}${row.spender ? "," : ""} is ${row.answer}: ` : words[row.verdict] || ` at ${at}: `, gains, difference, otherOpinion(row), ".");
 }
 
 // Without a usable all-cheap loss, the difference is in units of the loss.
@@ -104,11 +98,19 @@ function heroWords(rows) {
   return `${parts.join("; ")}.`;
 }
 
-// Better allocators with what weakens each verdict, those without weakness first.
+// Whether a better allocator is worth it; results of older versions do not say.
+function worth(row) {
+  const beaten = surpassedBy(row);
+  if (beaten) return `, but ${beaten} escalating is better`;
+  return row.never_verdict === "unresolved" ? ", but not shown to be worth it" : row.never_verdict ? " and worth it" : "";
+}
+
+// Better allocators with what weakens each verdict, those that are worth it first.
 function byWeakness(rows, at) {
-  const kinds = [...new Set(rows.map(weakness))].sort((a, b) => (a === "" ? -1 : b === "" ? 1 : 0));
+  const said = (row) => `${weakness(row)}${worth(row)}`;
+  const kinds = [...new Set(rows.map(said))].sort((a, b) => a.includes(", but") - b.includes(", but"));
   return kinds.map((kind, i) => {
-    const names = rows.filter((row) => weakness(row) === kind).map((row) => row.allocator);
+    const names = rows.filter((row) => said(row) === kind).map((row) => row.allocator);
     const many = names.length > 1;
     return `${listed(names)} ${many ? "are" : "is"} better${i ? "" : ` than random at ${at}`}${many ? kind.replace("but rests on", "but rest on") : kind}`;
   });
@@ -118,7 +120,8 @@ function manyWeak(rows) {
   const better = rows.filter((row) => row.verdict === "better");
   const resting = better.filter((row) => known(row.rests_on)).length;
   const few = better.some((row) => weakness(row).startsWith(" on few units")) ? " on few units" : "";
-  return `${few}${resting ? `, but ${resting} of these verdicts ${resting === 1 ? "rests" : "rest each"} on one unit` : ""}`;
+  const idle = better.filter((row) => row.never_verdict && worth(row) !== " and worth it").length;
+  return `${few}${idle ? `, but ${idle} of them ${idle === 1 ? "is" : "are"} not shown to be worth it` : ""}${resting ? `, but ${resting} of these verdicts ${resting === 1 ? "rests" : "rest each"} on one unit` : ""}`;
 }
 
 const LEADING = 4;
@@ -128,13 +131,14 @@ function hero(cell, view, state) {
   // What is decided is always in sight, and the best of the others.
   const sure = (row, i) => i < LEADING || (!row.stale && row.verdict !== "unresolved");
   const [lead, rest] = rows.length > LEADING + 2 && !rows[0].stale ? [rows.filter(sure), rows.filter((row, i) => !sure(row, i))] : [rows, []];
-  const verdicts = (items) => h("ul", { class: "verdicts" }, items.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(view, row))));
+  const verdicts = (items) => h("ul", { class: "verdicts" }, items.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(row))));
   const { setting } = view;
   const modes = `${setting.modes[0]} → ${setting.modes[setting.modes.length - 1]}`;
   return h("section", { class: "hero", id: "verdict", "aria-label": "Verdict" },
     h("p", { class: "kicker" }, `${cell.name} · ${modes} · ${count(setting.inputs)} ${setting.inputs === 1 ? "input" : "inputs"} in ${count(setting.units)} ${setting.units === 1 ? "unit" : "units"} · ${budgetLabel(rows[0] || view.rows[0])}`),
     h("h1", {}, rows.length ? heroWords(rows) : "No allocator was judged."),
     verdicts(lead),
+    verdicts(own(view.rows).filter((row) => row.spender && !rows.includes(row))),
     rest.length ? h("details", { class: "more" }, h("summary", {}, `${count(rest.length)} more that cannot be told apart from random`), verdicts(rest)) : null,
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
     onLadder(rows) ? h("p", { class: "note" }, "Scores per mode are compared with random-ladder, the best mixture of modes that looks at no input, and their nDG divides by oracle-ladder; plain scores with random, by oracle.") : null,
@@ -165,10 +169,10 @@ function overview(cells, state, choose) {
       const row = cell.result.rows.find((item) => item.allocator === name && budgetKey(item) === state.budget);
       if (!row) return h("td", {}, h("span", { class: "undefined" }, "not judged"));
       if (row.versus_random === null) return h("td", {}, h("span", { class: "undefined", title: row.reason }, row.verdict || row.verdict_words || "undefined"));
-      return h("td", { "data-tip": `${row.verdict}\n${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}` }, h("span", { class: row.verdict }, `${signed(row.versus_random)}${row.verdict === "worse" ? "*" : ""}`));
+      return h("td", { "data-tip": `${row.answer || row.verdict}\n${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}` }, h("span", { class: markOf(row) }, `${signed(row.versus_random)}${row.verdict === "worse" ? "*" : ""}`));
     })));
   const budget = cells.flatMap((cell) => cell.result.rows).find((row) => budgetKey(row) === state.budget);
-  return block("overview", "All cells at a glance", `As judged: difference with random in points of the all-cheap loss at ${budget ? budgetLabel(budget) : "this budget"}; coloured where the interval excludes zero. Choose a cell to read below.`,
+  return block("overview", "All cells at a glance", `As judged: difference with random in points of the all-cheap loss at ${budget ? budgetLabel(budget) : "this budget"}; coloured where the interval excludes zero, unless never or always escalating is better. Choose a cell to read below.`,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Overview of cells" }, h("table", { class: "overview" }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "words" }, "cell"), names.map((name) => h("th", { scope: "col", style: "text-align: center" }, name)))), h("tbody", {}, rows))));
 }
 
@@ -201,29 +205,52 @@ function signs(cell, view) {
 }
 
 function differences(cell, view, state) {
-  const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget))).map((row) => ({ ...row, name: row.allocator }));
+  const judged = bestFirst(cell, state.budget, own(rowsAt(view, state.budget)));
+  const rows = [...judged, ...uniform(view, state, judged)].map((row) => ({ ...row, name: row.allocator }));
   const domain = domainOf(rows.flatMap((row) => [row.versus_random, row.versus_random_lo, row.versus_random_hi]));
+  const against = listed([...new Set(judged.map(chanceOf))]);
   const label = "Difference with random of every allocator with its 95 % interval";
   const words = (row) => (known(row.versus_random) ? `${signed(row.versus_random)}${row.stale ? "" : ` ${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}`}` : "");
   const draw = (width) => rowChart(width, rows, {
-    domain, label, tick: (v) => signed(v, Math.abs(domain[1] - domain[0]) < 0.05 ? 1 : 0), axis: "points of the all-cheap loss, against random at the same budget", valueText: words, valueRoom: 165,
+    domain, label, tick: (v) => signed(v, Math.abs(domain[1] - domain[0]) < 0.05 ? 1 : 0), axis: `points of the all-cheap loss, against ${against} at the same budget`, valueText: words, valueRoom: 165,
     note: (row) => (known(row.versus_random) ? "" : `${row.verdict || "undefined"}: ${row.reason || ""}`),
     mark: (g, row, x, y) => {
-      const colour = row.stale ? "var(--unsure)" : verdictColour[row.verdict] || "var(--unsure)";
+      const colour = row.stale ? "var(--unsure)" : verdictColour[markOf(row)] || "var(--unsure)";
       if (known(row.versus_random_lo)) g.append(line(x(row.versus_random_lo), y, x(row.versus_random_hi), y, { stroke: colour, "stroke-width": 3, "stroke-linecap": "round", opacity: 0.55, class: row.stale ? "stale-line" : null }));
-      g.append(dot(x(row.versus_random), y, colour, row.verdict === "unresolved" && !row.stale ? { fill: "var(--card)", stroke: colour, "stroke-width": 2.5 } : {}));
+      g.append(dot(x(row.versus_random), y, colour, row.verdict !== "worse" && !verdictColour[markOf(row)] && !row.stale ? { fill: "var(--card)", stroke: colour, "stroke-width": 2.5 } : {}));
     },
   });
   const mixed = onLadder(rows);
   const table = behind("Difference with random", ["allocator", ...(mixed ? ["chance"] : []), "points", "95 % low", "95 % high", "second low", "second high", "second opinion", "verdict"], rows.map((row) => [row.name, ...(mixed ? [chanceOf(row)] : []), signed(row.versus_random, 2), ...(row.stale ? [...Array(5).fill("not recomputed"), "not judged yet"] : [signed(row.versus_random_lo, 2), signed(row.versus_random_hi, 2), signed(row.versus_random_second_lo, 2), signed(row.versus_random_second_hi, 2), row.second_verdict || "", row.verdict_words || row.verdict || ""])]));
-  return [h("h3", {}, "Against random, at the budget chosen above"), chart(draw, table, () => legendOf([["better", "var(--helped)"], ["worse", "var(--harmed)"], [view.stale ? "not judged yet; dashed: interval of the result's own weights" : "not told apart", "var(--unsure)"]]))];
+  return [h("h3", {}, "Against random, at the budget chosen above"), chart(draw, table, () => legendOf([["better", "var(--helped)"], ["worse", "var(--harmed)"], [view.stale ? "not judged yet; dashed: interval of the result's own weights" : "not told apart, or never or always is better", "var(--unsure)"]]))];
+}
+
+// Never and always escalating against the random baseline of the rows: its own differences with them, reversed.
+function uniform(view, state, judged) {
+  const base = judged.length ? rowsAt(view, state.budget).find((row) => row.allocator === chanceOf(judged[0])) : null;
+  if (!base || !known(base.gain_share)) return [];
+  const turned = (value) => (known(value) && !view.stale ? -value : null);
+  return [["never", 0], ["always", view.setting.all_full_share]].map(([allocator, gain]) => ({ allocator, chance: base.allocator, stale: view.stale, versus_random: gain - base.gain_share, versus_random_lo: turned(base[`versus_${allocator}_hi`]), versus_random_hi: turned(base[`versus_${allocator}_lo`]) }));
+}
+
+// Under selection budgets: allocators without a curve as points, and the references of the rows.
+function pointsOf(view) {
+  const rows = view.rows.filter((row) => row.kind === "selection" && known(row.gain_share));
+  const names = new Set(own(rows).filter((row) => !view.curves.some((curve) => curve.allocator === row.allocator)).flatMap((row) => [row.allocator, row.chance, row.oracle]));
+  return [...names].filter((name) => !view.curves.some((curve) => curve.allocator === name)).map((name) => {
+    const found = rows.filter((row) => row.allocator === name).sort((a, b) => a.alpha - b.alpha);
+    const list = (column) => found.map((row) => row[column]);
+    return { allocator: name, alpha: list("alpha"), gain_share: list("gain_share"), lo: list("versus_never_lo"), hi: list("versus_never_hi"), lone: !isReference(name), stale: view.stale };
+  });
 }
 
 function curves(cell, view, state) {
   if (!view.curves.length) return [h("h3", {}, "Over all budgets"), absent("gain against budget; evaluate with ", code("--curve 20"), ".")];
   const names = bestFirst(cell, state.budget, view.curves).filter((curve) => !isReference(curve.allocator)).map((curve) => curve.allocator);
   if (!["", "all", ...names].includes(state.band)) state.band = names.length > 4 ? names[0] : "all";
-  const lines = view.curves.map((curve) => ({ ...curve, plain: isReference(curve.allocator), band: !isReference(curve.allocator) && ["all", curve.allocator].includes(state.band), colour: isReference(curve.allocator) ? "var(--reference)" : state.colours[curve.allocator], dash: curve.allocator === "random" ? "5 4" : curve.allocator === "oracle" ? "1.5 4" : state.dashes[curve.allocator] }));
+  const beside = new Set(own(view.rows).flatMap((row) => [row.chance, row.oracle]));
+  const all = [...view.curves.filter((curve) => !isReference(curve.allocator) || beside.has(curve.allocator)), ...pointsOf(view)];
+  const lines = all.map((curve) => ({ ...curve, plain: isReference(curve.allocator), allocator: beside.has(`${curve.allocator}-ladder`) && isReference(curve.allocator) ? `${curve.allocator}, full only` : curve.allocator, band: !curve.lone && !isReference(curve.allocator) && ["all", curve.allocator].includes(state.band), colour: isReference(curve.allocator) ? "var(--reference)" : state.colours[curve.allocator], dash: curve.allocator.startsWith("random") && isReference(curve.allocator) ? "5 4" : isReference(curve.allocator) ? "1.5 4" : state.dashes[curve.allocator] }));
   if (lines.every((item) => item.gain_share.every((v) => v === null))) return [h("h3", {}, "Over all budgets"), absent("shares of the all-cheap loss are undefined, because it is not positive.")];
   const budget = view.rows.find((row) => budgetKey(row) === state.budget);
   const points = budget && budget.kind === "selection" ? [budget.alpha] : [];
@@ -232,12 +259,14 @@ function curves(cell, view, state) {
   choice.value = state.band;
   choice.addEventListener("change", () => { state.band = choice.value; state.again("gains"); document.getElementById("band").focus(); });
   const table = behind("Gain against budget", ["allocator", "escalated", "gain", "95 % low", "95 % high"], lines.flatMap((item) => item.alpha.map((a, i) => [item.allocator, share(a), percent(item.gain_share[i], 2), ...(item.stale ? ["not recomputed", "not recomputed"] : [percent(item.lo[i], 2), percent(item.hi[i], 2)])])));
-  return [h("h3", {}, "Over all budgets"), h("p", { class: "lead" }, "Share of the all-cheap loss that is removed, with bands of 95 %. At the right end everything is escalated, so all lines meet."), h("p", { class: "row filters" }, h("label", { for: "band", class: "lead" }, "Band of"), choice),
+  return [h("h3", {}, "Over all budgets"), h("p", { class: "lead" }, "Share of the all-cheap loss that is removed, with bands of 95 %. At 0 nothing is escalated (never), at the right end everything (always), so all lines meet."), h("p", { class: "row filters" }, h("label", { for: "band", class: "lead" }, "Band of"), choice),
     chart(draw, table, (width) => (width < 560 ? legendOf(lines.map((item) => [item.allocator, item.colour, item.dash ? "dashed" : "solid"])) : null))];
 }
 
 function benefitAndHarm(cell, view, state) {
-  const rows = bestFirst(cell, state.budget, rowsAt(view, state.budget)).filter((row) => !["random-ladder", "oracle-ladder"].includes(row.allocator)).map((row) => ({ ...row, name: row.allocator }));
+  // The references that the verdicts use, and no other.
+  const beside = new Set(["never", "all-full", ...own(rowsAt(view, state.budget)).flatMap((row) => [row.chance || "random", row.oracle || "oracle"])]);
+  const rows = bestFirst(cell, state.budget, rowsAt(view, state.budget)).filter((row) => !isReference(row.allocator) || beside.has(row.allocator)).map((row) => ({ ...row, name: `${nameOf(row)}${beside.has(`${row.allocator}-ladder`) ? ", full only" : ""}` }));
   const per = (row, value) => (known(value) && row.cheap_loss > 0 ? value / row.cheap_loss : null);
   const domain = domainOf(rows.flatMap((row) => [per(row, row.benefit), known(row.harm) ? -per(row, row.harm) : null]));
   const draw = (width) => rowChart(width, rows, {
@@ -245,7 +274,7 @@ function benefitAndHarm(cell, view, state) {
     valueText: (row) => (known(per(row, row.gain)) ? `net ${signed(per(row, row.gain))}` : ""),
     note: (row) => (known(per(row, row.benefit)) ? "" : row.reason || "undefined"),
     mark: (g, row, x, y) => {
-      const soft = isReference(row.name) ? 0.45 : 1;
+      const soft = isReference(row.allocator) ? 0.45 : 1;
       g.append(bar(x(0), x(per(row, row.benefit)), y - 9, 18, "var(--helped)", { opacity: soft }), bar(x(0), x(-per(row, row.harm)), y - 9, 18, "var(--harmed)", { opacity: soft }));
       g.append(line(x(per(row, row.gain)), y - 12, x(per(row, row.gain)), y + 12, { stroke: "var(--ink)", "stroke-width": 2 }));
     },
@@ -255,7 +284,7 @@ function benefitAndHarm(cell, view, state) {
 }
 
 function charged(cell, view) {
-  const measured = [...new Map(view.rows.filter((row) => row.kind !== "selection").map((row) => [budgetKey(row), row])).values()];
+  const measured = [...new Map(view.rows.filter((row) => row.kind !== "selection" && !row.spender).map((row) => [budgetKey(row), row])).values()];
   const lead = "An allocator pays for its own computation from the same budget, so fewer inputs can be escalated. Open: gain at the same share without its cost; filled: with its cost.";
   if (!measured.length) return block("charged", "With and without its own cost", lead, absent("no time, energy or money budget was judged; use ", code("--costs costs.toml"), "."));
   const parts = measured.map((first) => {
@@ -404,7 +433,7 @@ function tablesSection(cell, view) {
   const whole = h("div", { class: "table-tools" },
     h("button", { type: "button", id: "save-all-csv", onclick: () => saveFile(`${cell.name}.csv`, cell.csv, "text/csv") }, "Save every row, unrounded, as CSV"),
     h("button", { type: "button", id: "save-all-latex", onclick: () => saveFile(`${cell.name}.tex`, cell.latex, "text/x-tex") }, "Save all tables as LaTeX"));
-  return block("tables", "All tables", "Blue: better than random; asterisk: worse. nDG: normalized decision gain, the share of the oracle's gain. Press a heading to sort by it.", cell.tables.map((table, i) => resultTable(cell, table, view, i)), whole,
+  return block("tables", "All tables", "Blue: better than random, and neither never nor always escalating is better; asterisk: worse than random. nDG: normalized decision gain, the share of the oracle's gain. Press a heading to sort by it.", cell.tables.map((table, i) => resultTable(cell, table, view, i)), whole,
     view.stale ? h("p", { class: "note" }, "The files hold the result as it was judged, not the weights chosen above.") : null);
 }
 

@@ -62,7 +62,7 @@ function behind(title, header, rows) {
 }
 
 const PATCHED = { gain: "gain", benefit: "benefit", harm: "harm", nDG: "ndg", "vs random": "versus_random" };
-const RESTING = ["nDG 95 %", "nDG of ladder", "vs random 95 %", "vs random, all rows", "second 95 %", "second opinion", "verdict"];
+const RESTING = ["gain 95 %", "nDG 95 %", "nDG of ladder", "vs random 95 %", "vs random, all rows", "second 95 %", "second opinion", "verdict"];
 
 // The table of verdicts is made in Python; under other weights its point values are replaced and the rest is stale.
 function resultTable(cell, table, view, index) {

@@ -34,12 +34,17 @@ const UNITS = { ms: "ms", mj: "mJ", mj_gpu: "mJ, GPU rail", mj_all: "mJ, all rai
 // Dollars per input are small: three digits of them, two decimals of anything else.
 const price = (value, convention, digits = 2) => (convention === "usd" && known(value) ? String(Number(value.toPrecision(3))) : number(value, digits));
 
+// A router that chooses itself is judged at what it spends: a share with many digits.
 const budgetKey = (row) => [row.kind, row.alpha, row.convention || "", row.accounting || ""].join("|");
 function budgetLabel(row) {
   const unit = row.convention ? ` (${UNITS[row.convention] || row.convention}${row.accounting === "skipping" ? ", skipping" : ""})` : "";
-  return `${row.kind} ${share(row.alpha)}${unit}`;
+  return row.spender ? `${row.kind} ${share(Number(row.alpha.toPrecision(4)))}${unit}, what ${row.spender} spends` : `${row.kind} ${share(row.alpha)}${unit}`;
 }
-const REFERENCES = ["random", "random-ladder", "all-full", "oracle", "oracle-ladder"];
+const REFERENCES = ["random", "random-ladder", "never", "all-full", "oracle", "oracle-ladder"];
+const nameOf = (row) => (row.allocator === "all-full" ? "always" : row.allocator);
+// What is shown to be better and needs no allocator.
+const surpassedBy = (row) => (row.never_verdict === "worse" ? "never" : row.always_fits && row.always_verdict === "worse" ? "always" : "");
+const markOf = (row) => (row.verdict === "better" && surpassedBy(row) ? "" : row.verdict);
 const chanceOf = (row) => row.chance || "random";
 const onLadder = (rows) => rows.some((row) => row.oracle === "oracle-ladder");
 const isReference = (name) => REFERENCES.includes(name);
