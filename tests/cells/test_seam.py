@@ -20,7 +20,7 @@ from deepval.files.canonical import MANIFEST
 from deepval.tables.columns import parquet_bytes, parquet_columns
 from project import ROOT
 
-README = ROOT / "README.md"
+START = ROOT / "docs" / "start.md"
 NAME = "braking-monocular"
 UNITS = ",".join(f"scene-{i:02d}" for i in range(10))
 DRAWS = ("--draws", "40")
@@ -66,10 +66,10 @@ def frames_shown(page: str, cell: Path) -> bool:
     return all(frame["input"] in page for frame in json.loads((cell / "frames.json").read_text())["frames"])
 
 
-def test_the_commands_of_the_readme_end_in_a_verdict_a_page_and_a_threshold(cell):
+def test_the_commands_of_the_first_page_end_in_a_verdict_a_page_and_a_threshold(cell):
     shutil.rmtree(cell / "scores")
     before = (cell / MANIFEST).read_bytes()
-    section = README.read_text(encoding="utf-8").split("\n## Fit, serve and charge an allocator")[1]
+    section = START.read_text(encoding="utf-8").split("\n## Fit, serve and charge an allocator")[1]
     lines = [shlex.split(line, comments=True) for line in section.split("```bash\n")[1].split("```")[0].splitlines()]
     assert [words[1] for words in lines] == ["fit", "score", "evaluate", "report", "threshold", "profile"]
     fitted, scored, found, page, threshold = results = [run(*words[1:]) for words in lines[:-1]]

@@ -23,23 +23,26 @@ from deepval.protocol import tracks
 from deepval.report import FORMS
 from deepval.systems import SYSTEMS
 from deepval.targets import TARGETS
-from doc_blocks import run_page
+from doc_blocks import blocks_of, run_page
 from kitti_files import write_kitti
 from project import ROOT
 from shared import shared_data
 
 
-def code_of(page: Path) -> str:
-    return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL))
-
-
-def test_readme_example_prints_what_the_readme_says(capsys):
-    code = code_of(ROOT / "README.md").split("print(result) ")[0]
+def test_readme_examples_print_what_the_readme_says(capsys):
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    (_, useless), (_, shown), *_, (language, code) = blocks_of(ROOT / "README.md")
+    with pytest.warns(deepval.InputWarning, match="are these frames"):
+        exec(compile(useless, "README.md", "exec"), {})
+    assert capsys.readouterr().out == shown
+    assert language == "python"
     assert len([line for line in code.splitlines() if line.strip() and not line.startswith("import")]) == 5
     exec(compile(code, "README.md", "exec"), {})
     shown = capsys.readouterr().out.strip()
     assert shown.startswith("better than random and worth it")
-    assert f"It prints `{shown}`" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"It prints `{shown}`" in page
+    assert f"```python\n{code}```\n\nIt prints `{shown}`" in (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
+    assert len(page.splitlines()) < 150
 
 
 def test_readme_shows_the_two_commands():
@@ -171,18 +174,26 @@ def test_the_page_on_allocators_names_every_target():
     assert {*names, *forms} == set(TARGETS)
 
 
-def test_the_readme_has_a_line_for_every_command():
-    shown = [row[0] for row in table_under(ROOT / "README.md", "Commands")]
+def test_every_command_has_a_line():
+    shown = [row[0] for row in table_under(ROOT / "docs" / "commands.md", "Commands")]
     assert shown == [f"`{name}`" for name in COMMANDS]
 
 
-def test_every_page_is_in_the_readme_and_every_link_leads_somewhere():
-    pages = sorted((ROOT / "docs").glob("*.md"))
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [page.name for page in pages if f"(docs/{page.name})" not in readme] == []
+def test_every_page_is_in_the_index_and_every_link_leads_somewhere():
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert [page.name for page in (ROOT / "docs").glob("*.md") if f"({page.name})" not in index] == ["index.md"]
     for page in pages:
-        for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / link).is_file(), f"{page.name}: {link}"
+        for link, anchor in re.findall(r"\]\(([^)#:]*)(#[^)]+)?\)", page.read_text(encoding="utf-8")):
+            target = page.parent / link if link else page
+            assert target.is_file(), f"{page.name}: {link}"
+            assert not anchor or anchor in anchors_of(target), f"{page.name}: {link}{anchor}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {"#" + re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_messages_that_pages_explain_are_in_the_code():

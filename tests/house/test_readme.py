@@ -1,7 +1,6 @@
-"""The README's commands, in order, in a clean folder and a fresh environment with only what the README installs."""
+"""The blocks of the README and docs/start.md in a clean folder and a fresh environment, with only what they install."""
 
 import os
-import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,11 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from commands import run_process
+from doc_blocks import blocks_of
 from external_worlds import scenarionet
 from kitti_files import write_kitti
 from project import ROOT
 from wheelhouse import write_wheelhouse
 
+PAGES = ("README.md", "docs/start.md")
 CHECKOUT = ("src", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "pyproject.toml")
 """What a checkout needs to be installed from."""
 OUTPUTS = (
@@ -28,14 +29,16 @@ eval "$(deepval build --help | sed -n '/Example: /,/^$/p' | tr '\\n' ' ' | sed '
 which deepval
 python -c 'import deepval; print(deepval.__file__)'
 """
-"""After the README's own blocks: the example of `deepval build --help`, on the same files, and what was installed."""
+"""After the blocks of the pages: the example of `deepval build --help`, on the same files, and what was installed."""
 
 
 def script() -> str:
-    """The README's blocks as one script; a Python block runs after all Python blocks before it."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    """The blocks of both pages as one script, the installation first; a Python block runs after all before it."""
+    blocks = [block for page in PAGES for block in blocks_of(ROOT / page) if block[0] != "text"]
     assert {language for language, _ in blocks} == {"bash", "python"}
+    install = next(block for block in blocks if block[0] == "bash")
+    assert "pip install ." in install[1]
+    blocks = [install, *(block for block in blocks if block is not install)]
     lines, session = ["set -e"], ""
     for (language, content), following in zip(blocks, [*(block[0] for block in blocks[1:]), ""], strict=True):
         session += content if language == "python" else ""
@@ -47,7 +50,7 @@ def script() -> str:
 
 
 def write_inputs(folder: Path) -> None:
-    """A checkout, and small files under the names of the README's data."""
+    """A checkout, and small files under the names of the pages' data."""
     for name in CHECKOUT:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, folder / name)
@@ -60,8 +63,8 @@ def write_inputs(folder: Path) -> None:
     scenarionet(folder / "logs")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="the README's shell is a POSIX one")
-def test_the_readme_runs_as_it_stands_in_a_fresh_environment(tmp_path):
+@pytest.mark.skipif(os.name != "posix", reason="the shell of the pages is a POSIX one")
+def test_the_first_pages_run_as_they_stand_in_a_fresh_environment(tmp_path):
     folder = tmp_path / "checkout"
     folder.mkdir()
     write_inputs(folder)
