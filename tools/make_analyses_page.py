@@ -1,4 +1,4 @@
-"""The declarations of the analyses -> the tables of docs/analyses.md, between its two markers.
+"""The declarations of the analyses -> the tables of docs/analyses.md, between its markers, and the page of columns.
 
 Run: python tools/make_analyses_page.py
 """
@@ -11,6 +11,7 @@ from deepval.paper.analysis import GROUPS, REPORT_ONLY, Analysis, analysis
 from deepval.paper.row_columns import columns
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "analyses.md"
+COLUMNS = TARGET.parent / "generated" / "analysis-columns.md"
 START, END = "<!-- made by tools/make_analyses_page.py -->\n", "<!-- end -->\n"
 
 
@@ -22,14 +23,21 @@ def page(text: str) -> str:
 
 
 def tables() -> str:
-    """One table of analyses for each group, then the columns of each analysis."""
+    """One table of analyses for each group."""
     lines: list[str] = []
     for heading, names in GROUPS.items():
         lines += ["", f"### {heading}", "", "| `deepval analyse ...` | shows | in the paper |", "|---|---|---|"]
         lines += [_line(analysis(name)) for name in names if name not in REPORT_ONLY]
-    lines += ["", "## Columns", ""]
-    lines += [
-        "Fields of the rows in CSV and JSON. Fields that several analyses share are listed with the first one.",
+    return "\n".join([*lines, "", ""])
+
+
+def column_page() -> str:
+    """The page with the columns of each analysis."""
+    lines = [
+        "# Columns of the analyses",
+        "",
+        "Fields of the rows in CSV and JSON, written by `tools/make_analyses_page.py` from the code. Fields that several",
+        "[analyses](../analyses.md) share are listed with the first one.",
         "",
     ]
     listed: set[tuple[str, str]] = set()
@@ -39,7 +47,7 @@ def tables() -> str:
             listed |= set(meanings)
             if fields:
                 lines.append(f"- **{name}**, `{kind}`. {'; '.join(fields)}.")
-    return "\n".join([*lines, "", ""])
+    return "\n".join([*lines, ""])
 
 
 def _line(declared: Analysis) -> str:
@@ -59,4 +67,5 @@ def _meanings(declared: Analysis) -> Iterator[tuple[str, list[tuple[str, str]]]]
 
 if __name__ == "__main__":
     write_atomically(TARGET, page(TARGET.read_text(encoding="utf-8")))
-    print(TARGET)
+    write_atomically(COLUMNS, column_page())
+    print(TARGET, COLUMNS)

@@ -1,4 +1,4 @@
-"""The tables of features in the code -> docs/features.md.
+"""The tables of features in the code -> docs/generated/features.md.
 
 Run: python tools/make_feature_table.py
 """
@@ -10,7 +10,7 @@ from deepval.features import cheap
 from deepval.features.cheap import FEATURES, TRACKED_FEATURES, markdown
 from deepval.files.writing import write_atomically
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "features.md"
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "generated" / "features.md"
 
 
 def page() -> str:
@@ -41,7 +41,7 @@ the last 8 frames and are missing now.
 {observed}
 
 {markdown(TRACKED_FEATURES)}
-Under these geometries the [detection list](definitions.md#detection-list) contains the 25 nearest objects.
+Under these geometries the [detection list](../definitions.md#detection-list) contains the 25 nearest objects.
 """
 
 

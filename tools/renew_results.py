@@ -1,7 +1,7 @@
-"""The report of `deepval reproduce` on the track kitti-public -> the tables of docs/results.md, between their marks.
+"""The report of `deepval reproduce` on the track kitti-public -> the tables of docs/generated/results.md, between their marks.
 
     deepval reproduce kitti-public --data ../shared/data --work work --out reproduction
-    python tools/renew_results.py reproduction/report.json docs/results.md
+    python tools/renew_results.py reproduction/report.json docs/generated/results.md
 
 A report that was made with `--costs` measured on this machine renews the tables of this machine: `--latency here`.
 """

@@ -153,7 +153,7 @@ def tool(monkeypatch):
 
 
 def test_the_page_has_the_rules_of_the_code(tool):
-    page = (ROOT / "docs" / "replication.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "generated" / "replication.md").read_text(encoding="utf-8")
     assert tool["filled"](page, {"rules": tool["rules"]()}) == page
 
 

@@ -1,4 +1,4 @@
-"""Both planners drive the real scenes of docs/results.md, Closed loop: from keyframe 0, and from other starts."""
+"""Both planners drive the real scenes of docs/results-logs.md, Closed loop: from keyframe 0, and from other starts."""
 
 import numpy as np
 import pytest
