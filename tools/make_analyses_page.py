@@ -1,4 +1,4 @@
-"""The declarations of the analyses -> the tables of docs/analyses.md, between its markers, and the page of columns.
+"""The declarations of the analyses -> docs/generated/analyses.md: what each one shows, and its columns.
 
 Run: python tools/make_analyses_page.py
 """
@@ -10,34 +10,21 @@ from deepval.files.writing import write_atomically
 from deepval.paper.analysis import GROUPS, REPORT_ONLY, Analysis, analysis
 from deepval.paper.row_columns import columns
 
-TARGET = Path(__file__).resolve().parent.parent / "docs" / "analyses.md"
-COLUMNS = TARGET.parent / "generated" / "analysis-columns.md"
-START, END = "<!-- made by tools/make_analyses_page.py -->\n", "<!-- end -->\n"
+TARGET = Path(__file__).resolve().parent.parent / "docs" / "generated" / "analyses.md"
 
 
-def page(text: str) -> str:
-    """The page with its generated part renewed."""
-    before, _, rest = text.partition(START)
-    after = rest.partition(END)[2]
-    return f"{before}{START}{tables()}{END}{after}"
-
-
-def tables() -> str:
-    """One table of analyses for each group."""
-    lines: list[str] = []
+def page() -> str:
+    """One table of analyses for each group, then the columns of each analysis."""
+    lines = ["# Every analysis", ""]
+    lines += [
+        "`tools/make_analyses_page.py` writes this page from the code; [analyses.md](../analyses.md) explains it."
+    ]
     for heading, names in GROUPS.items():
-        lines += ["", f"### {heading}", "", "| `deepval analyse ...` | shows | in the paper |", "|---|---|---|"]
+        lines += ["", f"## {heading}", "", "| `deepval analyse ...` | shows | in the paper |", "|---|---|---|"]
         lines += [_line(analysis(name)) for name in names if name not in REPORT_ONLY]
-    return "\n".join([*lines, "", ""])
-
-
-def column_page() -> str:
-    """The page with the columns of each analysis."""
-    lines = [
-        "# Columns of the analyses",
-        "",
-        "Fields of the rows in CSV and JSON, written by `tools/make_analyses_page.py` from the code. Fields that several",
-        "[analyses](../analyses.md) share are listed with the first one.",
+    lines += ["", "## Columns", ""]
+    lines += [
+        "Fields of the rows in CSV and JSON. Fields that several analyses share are listed with the first one.",
         "",
     ]
     listed: set[tuple[str, str]] = set()
@@ -51,9 +38,7 @@ def column_page() -> str:
 
 
 def _line(declared: Analysis) -> str:
-    page, _, anchor = (declared.see or "").partition("#")
-    link = f"{'' if page == TARGET.name else page}#{anchor}"
-    see = f" ([definition]({link}))" if declared.see else ""
+    see = f" ([definition](../{declared.see}))" if declared.see else ""
     data = " Needs the data." if declared.needs_data else ""
     return f"| `{declared.name}` | {declared.shows}. {declared.details}{data}{see} | {declared.paper} |"
 
@@ -66,6 +51,5 @@ def _meanings(declared: Analysis) -> Iterator[tuple[str, list[tuple[str, str]]]]
 
 
 if __name__ == "__main__":
-    write_atomically(TARGET, page(TARGET.read_text(encoding="utf-8")))
-    write_atomically(COLUMNS, column_page())
-    print(TARGET, COLUMNS)
+    write_atomically(TARGET, page())
+    print(TARGET)

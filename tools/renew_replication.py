@@ -1,9 +1,10 @@
-"""The findings and rules of this version, and reports of `deepval reproduce` -> the tables of docs/generated/replication.md.
+"""The findings and rules of this version, and reports of `deepval reproduce` -> docs/generated/replication.md.
 
     deepval reproduce docs/replication/*.toml --data ../shared/data --plan docs/replication-plan.toml --out all
     deepval reproduce docs/replication/lateral/*.toml --data ../shared/data --analysis signs --out lateral
     deepval reproduce docs/replication/ladder/*.toml --data ../shared/data --analysis ladder --out ladder
-    python tools/renew_replication.py docs/generated/replication.md {all,ladder}/report.json --lateral lateral/report.json
+    python tools/renew_replication.py docs/generated/replication.md {all,ladder}/report.json \
+        --lateral lateral/report.json
     python tools/renew_replication.py docs/generated/replication.md --one one/report.json --folds folds.json \
         --unseen unseen/report.json
 

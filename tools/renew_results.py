@@ -1,4 +1,4 @@
-"""The report of `deepval reproduce` on the track kitti-public -> the tables of docs/generated/results.md, between their marks.
+"""The report of `deepval reproduce` on the track kitti-public -> the tables of docs/generated/results.md.
 
     deepval reproduce kitti-public --data ../shared/data --work work --out reproduction
     python tools/renew_results.py reproduction/report.json docs/generated/results.md

@@ -1,4 +1,4 @@
-"""Counts of docs/results-logs.md, Published planners on logged scenes: the published planners' own plans beside ours."""
+"""Counts of docs/results-logs.md, Published planners on logged scenes: the planners' own plans beside ours."""
 
 from dataclasses import replace
 
