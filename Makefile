@@ -8,7 +8,7 @@ SHARED ?= $(abspath ../shared)
 # Compiled modules are kept, whatever the machine says: tests start commands by the hundred.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test quick check slow bench lock clean
+.PHONY: demo test quick check slow bench docs lock clean
 .DELETE_ON_ERROR:
 
 demo: $(ENV)/core
@@ -31,6 +31,11 @@ slow: $(ENV)/dev $(ENV)/torch $(ENV)/ray $(ENV)/devkit
 
 bench: $(ENV)/dev
 	DEEPVAL_SHARED="$(SHARED)" $(BIN)/python benchmarks/run.py
+
+# The pages as a site in ./site, with search and the Python reference; nothing foreign is loaded.
+docs: $(ENV)/docs
+	NO_MKDOCS_2_WARNING=1 $</bin/mkdocs build --strict --quiet
+	@echo "site/index.html opens from disk; with search: $(PYTHON) -m http.server --bind 127.0.0.1 --directory site"
 
 # The environment: exact versions with hashes of what the extras fit, parquet and plot need; the package itself is
 # linked, not copied.
@@ -61,12 +66,19 @@ $(ENV)/devkit: $(ENV)/dev
 	$(PYTHON) -m venv $@
 	$@/bin/python -m pip install --quiet --disable-pip-version-check nuscenes-devkit==1.2.0
 
+# To build the site; apart, because its tools need nothing of the package, which they read without importing it.
+$(ENV)/docs: requirements/docs.lock
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.lock
+	touch $@
+
 # Maintainers: renew the exact versions (needs uv).
 lock:
 	uv pip compile pyproject.toml --extra fit --extra plot --group build \
 	  --universal --generate-hashes --no-header --no-annotate -o requirements/core.lock
 	uv pip compile pyproject.toml --extra fit --extra plot --group build --group dev \
 	  --universal --generate-hashes --no-header --no-annotate -o requirements/dev.lock
+	uv pip compile --group docs --universal --generate-hashes --no-header --no-annotate -o requirements/docs.lock
 
 clean:
-	rm -rf $(ENV) demo dist build
+	rm -rf $(ENV) demo dist build site

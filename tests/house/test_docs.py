@@ -244,3 +244,14 @@ def test_modules_that_definitions_name_are_there():
     named = set(re.findall(r"`([a-z_]+/[\w/]+\.py)`", text))
     assert len(named) > 40
     assert [name for name in sorted(named) if not (ROOT / "src" / "deepval" / name).is_file()] == []
+
+
+def test_the_site_has_every_page_and_the_reference_every_public_name():
+    listed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]))
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert listed - pages == {"readme.md", "two-arrays-to-threshold.md"}  # made by tools/site_hooks.py
+    assert pages <= listed
+    names = re.findall(
+        r"^::: deepval\.(?:[\w.]+\.)?(\w+)$", (ROOT / "docs/reference.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert sorted(names) == sorted(set(deepval.__all__) - {"__version__"})

@@ -1,0 +1,37 @@
+"""Hooks of mkdocs.yml: the README and the notebook become pages of the site; links out of docs/ become plain text."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+NOTEBOOK = "two-arrays-to-threshold"
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the two pages that are no Markdown file of docs/."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8").replace("](docs/", "](")
+    cells = json.loads((ROOT / "docs" / f"{NOTEBOOK}.ipynb").read_text(encoding="utf-8"))["cells"]
+    for name, text in (("readme.md", readme), (f"{NOTEBOOK}.md", "\n\n".join(map(cell_markdown, cells)))):
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def cell_markdown(cell: dict[str, Any]) -> str:
+    """A cell of the notebook: its text, or its code with the text that it printed."""
+    source = "".join(cell["source"])
+    if cell["cell_type"] == "markdown":
+        return source
+    shown = ["".join(item.get("text") or item.get("data", {}).get("text/plain", "")) for item in cell["outputs"]]
+    return "\n\n".join(
+        [f"```python\n{source}\n```", *(f"```text\n{text.rstrip()}\n```" for text in shown if text.strip())]
+    )
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Lead to the pages of the site; other files of the repository are named without a link."""
+    markdown = re.sub(r"\]\((?:\.\./)+README\.md", "](readme.md", markdown)
+    return re.sub(r"\[([^\]]+)\]\(\s*\.\./(?!\w[\w-]*\.md)[^)]*\)", r"\1", markdown)
