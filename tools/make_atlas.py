@@ -1,4 +1,4 @@
-"""Tables of models on the same inputs -> the tables and pictures of docs/atlas.md.
+"""Tables of models on the same inputs -> the tables and pictures of docs/atlas.md and docs/generated/atlas.md.
 
     python tools/make_atlas.py ../shared/data docs
 
@@ -26,6 +26,7 @@ from deepval.files.writing import write_atomically
 from deepval.results.records import Row
 from deepval.tables.router_logs import attribute_scores
 
+PAGES = {"atlas.md": ("counts", "choices"), "generated/atlas.md": ("pairs",)}
 FOLDERS = ("", "routing", "navsim")
 ALPHA, FOLDS, BINS = 0.2, 5, 10
 BEFORE_ANY_CALL = "prompt_length"
@@ -328,8 +329,9 @@ def main() -> None:
     if not all_pairs:
         raise SystemExit(f"{arguments.data}: must hold tables of models, itself or in routing or navsim; found none.")
     tables = {"counts": count_table(all_pairs), "pairs": pair_table(all_pairs), "choices": choice_table(choices)}
-    page = arguments.docs / "atlas.md"
-    write_atomically(page, renewed(page.read_text(encoding="utf-8"), tables))
+    for page, names in PAGES.items():
+        text = (arguments.docs / page).read_text(encoding="utf-8")
+        write_atomically(arguments.docs / page, renewed(text, {name: tables[name] for name in names}))
     (arguments.docs / "pictures").mkdir(exist_ok=True)
     draw(all_pairs, arguments.docs / "pictures")
     print(tables["counts"])

@@ -6,6 +6,7 @@ import re
 import runpy
 import warnings
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import jsonschema
@@ -134,7 +135,9 @@ def test_allocators(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     with mock.patch.dict(FEATURE_SETS), mock.patch.dict(RECIPES):
-        names = run_page(ROOT / "docs" / "allocators.md", shown=("toml",), shell=True)
+        names: dict[str, Any] = {}
+        for page in ("allocators.md", "serve.md", "add-an-allocator.md"):
+            names = run_page(ROOT / "docs" / page, shown=("toml",), shell=True, **names)
     assert names["mode"] in names["cell"].table.modes
 
 
@@ -255,3 +258,9 @@ def test_the_site_has_every_page_and_the_reference_every_public_name():
         r"^::: deepval\.(?:[\w.]+\.)?(\w+)$", (ROOT / "docs/reference.md").read_text("utf-8"), re.MULTILINE
     )
     assert sorted(names) == sorted(set(deepval.__all__) - {"__version__"})
+
+
+def test_pages_are_short():
+    sizes = {page.name: page.stat().st_size for page in (ROOT / "docs").glob("*.md")}
+    assert {name for name, size in sizes.items() if size > 15 * 1024} == {"definitions.md"}
+    assert sum(sizes.values()) + (ROOT / "README.md").stat().st_size < 430_000

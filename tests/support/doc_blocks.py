@@ -22,9 +22,9 @@ def blocks_of(page: Path) -> list[tuple[str, str]]:
     return re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
-def run_page(page: Path, *, shown: tuple[str, ...] = (), shell: bool = False) -> dict[str, Any]:
-    """Run every block of a page; languages in `shown` are there to be read. Returns the names that it defined."""
-    names: dict[str, Any] = {"__name__": page.stem}
+def run_page(page: Path, *, shown: tuple[str, ...] = (), shell: bool = False, **names: Any) -> dict[str, Any]:
+    """Run every block of a page; languages in `shown` are there to be read. Returns the names that it leaves."""
+    names["__name__"] = page.stem
     for number, (language, content) in enumerate(blocks_of(page)):
         place = f"{page.name}, block {number + 1}"
         if language == "python":
