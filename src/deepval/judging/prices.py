@@ -88,7 +88,7 @@ class Price:
             return cls(0.0, 0.0, own, skipping)
         price = float(hull.slope[order[at]])
         above, tied = float(hull.cost[hull.slope > price].sum()), float(hull.cost[hull.slope == price].sum())
-        return cls(price, min(1.0, max(0.0, (target - above) / tied)), own, skipping)
+        return cls(price, min(1.0, max(0.0, float(target - above) / tied)), own, skipping)
 
     def bought(
         self, scores: Float[np.ndarray, "input mode"], costs: Float[np.ndarray, "input mode"] | None = None
