@@ -198,7 +198,7 @@ def table_notes(
     facts = [f"costs less than {cheap!r} ({', '.join(less)})"] if less else []
     # A gain that is zero but for rounding depends on the order of the sum; NaN (no benefit) passes.
     if gain < 0 and not harm_ratio < 1 + 1e-9:
-        ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {harm_ratio:.3g}"
+        ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {round(harm_ratio, 9):.3g}"
         facts.append(f"harms more than it helps ({ratio})")
     if facts:
         notes.append(
