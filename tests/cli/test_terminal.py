@@ -118,7 +118,8 @@ def test_help_lists_commands_under_headings_one_line_each(monkeypatch):
 def test_options_of_evaluate_are_grouped_and_say_what_is_allowed():
     text = call("evaluate", "-h")
     heads = re.findall(r"^(\w[\w ]+):$", text, flags=re.MULTILINE)
-    assert heads == ["Arguments", "What is judged", "Budgets", "Intervals", "Further tables", "Options", "Output"]
+    first = ["Arguments", "What is judged", "Files of another form", "Budgets", "Intervals"]
+    assert heads == [*first, "Further tables", "Options", "Output"]
     told = " ".join(text.split())
     for words in ("selection, latency, energy", "mj_gpu", "error, or worst", "console, csv, markdown", "jetson-agx"):
         assert words in told
@@ -170,7 +171,7 @@ def test_exchanged_files_are_recognised(folder):
         ("input;score\nf0;1,5\n", "it has semicolons between cells and commas in its numbers: 'input;score'."),
         ("input\tscore\nf0\t1.5\n", "it has tabs between cells"),
         ("input,score\nf0,1,5\n", "Check that numbers have a decimal point, not a comma"),
-        ('input,score\nf0,"1,5"\n', "holds '1,5'. That is a decimal comma: write 1.5."),
+        ('input,score\nf0,"1,5"\n', "holds '1,5'. That is a decimal comma: write 1.5, or give --decimal ,."),
     ],
 )
 def test_other_separators_and_decimal_commas_are_named(folder, tmp_path, text, sentence):

@@ -122,14 +122,16 @@ def test_own_detections(tmp_path, monkeypatch):
 
 def test_adding_a_system(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with mock.patch.dict(SYSTEMS):
-        run_page(ROOT / "docs" / "add-a-system.md")
+    monkeypatch.syspath_prepend(tmp_path)
+    run_page(ROOT / "docs" / "add-a-system.md", shown=("toml",), shell=True)
+    assert set(SYSTEMS) & {"Nervous", "nervous"} == set()
 
 
 def test_allocators(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     with mock.patch.dict(FEATURE_SETS), mock.patch.dict(RECIPES):
-        names = run_page(ROOT / "docs" / "allocators.md")
+        names = run_page(ROOT / "docs" / "allocators.md", shown=("toml",), shell=True)
     assert names["mode"] in names["cell"].table.modes
 
 

@@ -2,15 +2,17 @@
 
 `python` is executed, `pycon` is compared with what it prints, and so is `console`: lines that begin with `$`, then what
 they print ("..." stands for anything). A command must fail iff a sentence of deepval's that is no note stands below it.
+A command with <<'END' has its text below it, up to the line END. With `shell`, every command is run by a shell.
 """
 
 import doctest
+import os
 import re
 import shlex
 from pathlib import Path
 from typing import Any
 
-from commands import run, run_process
+from commands import SCRIPT, run, run_process
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -20,7 +22,7 @@ def blocks_of(page: Path) -> list[tuple[str, str]]:
     return re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
-def run_page(page: Path, *, shown: tuple[str, ...] = ()) -> dict[str, Any]:
+def run_page(page: Path, *, shown: tuple[str, ...] = (), shell: bool = False) -> dict[str, Any]:
     """Run every block of a page; languages in `shown` are there to be read. Returns the names that it defined."""
     names: dict[str, Any] = {"__name__": page.stem}
     for number, (language, content) in enumerate(blocks_of(page)):
@@ -31,7 +33,7 @@ def run_page(page: Path, *, shown: tuple[str, ...] = ()) -> dict[str, Any]:
             _check_examples(content, names, place)
         elif language == "console":
             for command, expected in _commands(content):
-                _check_command(command, expected, place)
+                _check_command(command, expected, place, shell=shell)
         else:
             assert language in shown, f"{place}: nothing runs {language!r}"
     return names
@@ -49,17 +51,18 @@ def _check_examples(content: str, names: dict[str, Any], place: str) -> None:
 def _commands(content: str) -> list[tuple[str, str]]:
     """Each command with what is shown below it."""
     joined = content.replace("\\\n", " ")
-    parts = re.split(r"^\$ (.*)\n?", joined, flags=re.MULTILINE)
+    parts = re.split(r"^\$ (.*<<'END'\n(?:.*\n)*?END|.*)\n?", joined, flags=re.MULTILINE)
     assert not parts[0].strip(), parts[0]
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def _check_command(command: str, expected: str, place: str) -> None:
-    words = shlex.split(command, comments=True)
-    if words[0] == "deepval":
+def _check_command(command: str, expected: str, place: str, *, shell: bool) -> None:
+    words = [] if shell or "<<" in command else shlex.split(command, comments=True)
+    if words[:1] == ["deepval"]:
         code, out, err = run(*words[1:], notes=True)
     else:
-        code, out, err = run_process(command, program=("bash", "-c"))
+        path = {"PATH": f"{Path(*SCRIPT).parent}{os.pathsep}{os.environ['PATH']}", "COLUMNS": "80"}
+        code, out, err = run_process(command, program=("bash", "-c"), env={**os.environ, **path})
     refused = re.search(r"^deepval: (?!note: )", expected, flags=re.MULTILINE) is not None
     assert (code != 0) == refused, f"{place}: {command}\nexit code {code}\n{out}{err}"
     if expected.strip():

@@ -39,6 +39,7 @@ COMMANDS = [
     "perceive images -w detector.onnx --size 64 --out c --samples 0 --names {}.json",
     "perceive --dataset kitti --root {} -w detector.onnx --size 64 --out c", "fit {} -a gate-ridge",
     f"fit {CELL} -a gate-ridge --out {{}}/a.json", f"fit {CELL} --like {{}}.json", "score {} ego-speed",
+    f"fit {CELL} -a mean.py:Mean --features {{}}.csv", f"score {CELL} {{}}.py:score",
     f"score {CELL} {{}}.json", f"score {CELL} ego-speed --out {{}}/s.csv",
     "train-planner --dataset kitti --root {} --out pl", f"profile {CELL} {{}}.json --out c.toml",
     "profile {} ego-speed --out c.toml", "compare --register {}.toml", "compare --register plan.toml {}",
@@ -68,7 +69,8 @@ def write_world(folder: Path) -> Path:
         call("build", "--units", "scene-00,scene-01,scene-02,scene-03", "--out", "cells")
         call("evaluate", "values.csv", "-s", "x.csv", "--draws", "5", "--out", "result.json")
         Path("subs").mkdir()
-        for end in ("", ".csv", ".parquet", ".toml", ".json", ".txt", ".onnx", ".npz"):
+        Path("mean.py").write_text("class Mean:\n    fit = predict = None\n")
+        for end in ("", ".csv", ".parquet", ".toml", ".json", ".txt", ".onnx", ".npz", ".py"):
             os.mkfifo(f"pipe{end}")
             Path(f"zero{end}").symlink_to("/dev/zero")
             Path(f"loop{end}").symlink_to(f"loop{end}")

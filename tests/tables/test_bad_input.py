@@ -74,7 +74,8 @@ def judged(scores, columns=None, budget=None, **options):
         ("u,a,1,1\nu,b,1,N/A\n", "column 'loss_full' must hold numbers; row 2 (input 'b') holds 'N/A'."),
         (
             'u,a,1,1\nu,b,"1,5",1\n',
-            "column 'loss_cheap' must hold numbers; row 2 (input 'b') holds '1,5'. That is a decimal comma: write 1.5.",
+            "column 'loss_cheap' must hold numbers; row 2 (input 'b') holds '1,5'. That is a decimal comma: write 1.5, "
+            "or give --decimal ,.",
         ),
         ("u,a,2024-05-01,1\n", "column 'loss_cheap' must hold numbers; found datetime64[D]."),
         ("u,a,1,1\nu,b,1,1\nv,a,1,1\n", "input ids must differ; 'a' stands in rows 1 and 3."),

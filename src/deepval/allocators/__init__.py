@@ -5,12 +5,16 @@ an allocator, add a row to RECIPES, and write a FeatureSet if it reads new input
 pixel router from a picture to a score, write a FittedAllocator and its Recipe in one file, and add the row.
 """
 
+import inspect
 from pathlib import Path
 
+from deepval import plugins
 from deepval.allocators.allocator import (
+    SIGNALS,
     Allocator,
     Examples,
     FittedAllocator,
+    OwnSignal,
     Recipe,
     Training,
     check_hash,
@@ -20,13 +24,14 @@ from deepval.allocators.feature_sets import FEATURE_SETS, FeatureSet
 from deepval.allocators.models import Boosting, Mlp, Ridge
 from deepval.allocators.pixel import PixelRouter
 from deepval.allocators.pixel_training import PixelRecipe
-from deepval.allocators.row_allocator import Learned, RowRecipe
-from deepval.errors import InputError, suggestion
+from deepval.allocators.row_allocator import ESTIMATES, EstimatorRecipe, Learned, RowRecipe
+from deepval.errors import InputError, quote, suggestion
 
 __all__ = [
     "FEATURE_SETS",
     "RECIPES",
     "Allocator",
+    "EstimatorRecipe",
     "Examples",
     "FeatureSet",
     "FittedAllocator",
@@ -36,6 +41,7 @@ __all__ = [
     "Recipe",
     "RowRecipe",
     "Training",
+    "own_allocator",
     "read_allocator",
     "recipe_by_name",
 ]
@@ -59,14 +65,51 @@ RECIPES: dict[str, Recipe] = {
         PixelRecipe(),
     )
 }
-"""Name -> recipe of every learned allocator."""
+"""Name -> recipe of every learned allocator; a command adds those of the user's own code."""
+BUILT_IN = tuple(RECIPES)
 
 
 def recipe_by_name(name: str) -> Recipe:
     """The recipe of this name."""
     if name not in RECIPES:
-        raise InputError(f"A recipe must be one of {', '.join(RECIPES)}; found {name!r}{suggestion(name, RECIPES)}")
+        names = (*RECIPES, *plugins.installed("allocators"))
+        raise InputError(
+            f"A recipe must be one of {', '.join(names)}, or your own ({plugins.FORM}); found {name!r}"
+            f"{suggestion(name, names)}"
+        )
     return RECIPES[name]
+
+
+def own_allocator(word: str) -> Allocator | Recipe | None:
+    """The allocator or recipe that a typed word names, as code or as an installed package's name; None for other words.
+
+    The word may name a function from a glance to a score, an allocator, a recipe, an estimator with `fit` and
+    `predict`, or a class or function that returns one of these. A recipe becomes a row of RECIPES while the command
+    runs, so that its files can be read.
+    """
+    value = plugins.find(word, "allocators")
+    if value is None:
+        return None
+    name = word.rpartition(":")[2]
+    if isinstance(value, type) and issubclass(value, FittedAllocator):
+        raise InputError(f"{word}: a fitted allocator is made by its recipe: name the recipe.")
+    value = plugins.create(word, value)
+    if hasattr(value, "fit") and not isinstance(value, Recipe) and any(hasattr(value, method) for method in ESTIMATES):
+        value = EstimatorRecipe(name, value)
+    elif inspect.isroutine(value):
+        if plugins.required_parameters(value) != 1:
+            raise InputError(f"{word}: a function that scores must take one argument, the view of a frame.")
+        value = OwnSignal(name, value, frozenset(getattr(value, "uses", OwnSignal.uses)))
+    if not isinstance(value, Allocator | Recipe):
+        raise InputError(
+            f"{word}: must be a function from a view to a number, an Allocator, a Recipe, or an estimator with fit and "
+            f"predict; found {quote(value)}."
+        )
+    if value.name in (*SIGNALS, *BUILT_IN):
+        raise InputError(f"{word}: deepval has an allocator {value.name!r}: choose another name.")
+    if isinstance(value, Recipe):
+        RECIPES[value.name] = value
+    return value
 
 
 def read_allocator(path: Path | str) -> FittedAllocator:
@@ -75,7 +118,10 @@ def read_allocator(path: Path | str) -> FittedAllocator:
     kinds = {name: recipe.makes for recipe in RECIPES.values() for name in recipe.makes.feature_sets()}
     name = str(content.get("front"))
     if name not in kinds:
-        raise InputError(f"{path}: 'front' must be one of {', '.join(kinds)}; found {content.get('front')!r}.")
+        raise InputError(
+            f"{path}: 'front' must be one of {', '.join(kinds)}; found {content.get('front')!r}. If your own code "
+            f"fitted it, name that code ({plugins.FORM}) instead of the file."
+        )
     check_hash(content, str(path))
     try:
         return kinds[name].of(content)

@@ -3,8 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isnan
+from numbers import Real
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -140,6 +142,30 @@ REQUIRED = PLACE["required"]
 
 class Signal(Allocator):
     """An allocator that needs no training."""
+
+
+@dataclass(frozen=True, eq=False)
+class OwnSignal(Signal):
+    """A user's function from a glance to a score, as an allocator.
+
+    Attributes:
+        name: Its name.
+        function: The function.
+        uses: The parts of the view that it may read: all but pictures, unless its attribute `uses` names others.
+    """
+
+    name: str
+    function: Callable[[Glance], Any]
+    uses: frozenset[Part] = frozenset(get_args(Part)) - {"image"}
+
+    def _of_frame(self, glance: Glance) -> float:
+        score = self.function(glance)
+        if not isinstance(score, Real | np.bool_) or isnan(score):
+            raise InputError(
+                f"{self.name}: the function must return a number for every frame; found {quote(score)}. Return "
+                "float('-inf') for a frame that is to be escalated last."
+            )
+        return float(score)
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,20 @@ Model files name the feature set and its columns.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import nan
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from deepval.allocators.allocator import Part
-from deepval.arrays import Float
+from deepval.arrays import Float, Shaped
+from deepval.errors import InputError
 from deepval.features import FEATURE_NAMES, TRACKED_NAMES, Glance, Sight, cheap_features, tracked_features
 from deepval.features.cheap import Feature, features_of
 from deepval.features.glances import BRAKING, CORRIDORS_M, KINDS, PLACE, QUANTITIES, WINDOW, ahead, required_mps2
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import CLASSES
+from deepval.tables.columns import ID_COLUMNS, LOSS_PREFIX, REWARD_PREFIX, read, refuse_repeated
+from deepval.tables.keys import positions
 
 LAGS = (1, 2, 4)
 STEADY = 3
@@ -213,6 +216,47 @@ class TrackList(FeatureSet):
             kind = [float(track.kind == code) for code in range(len(KINDS))]
             values += (track.x_m, track.y_m, track.length_m, track.width_m, track.vx_mps, track.vy_mps, *kind)
         return np.array(values + [0.0] * (len(self.columns) - len(values)))
+
+
+@dataclass(frozen=True, eq=False)
+class OwnFeatures(FeatureSet):
+    """Numbers of a user's table, by the id of their input; a frame as it arrives has no id, so it has no row."""
+
+    input: Shaped[np.ndarray, "input"]
+    numbers: Float[np.ndarray, "input column"]
+    columns: tuple[str, ...]  # pyright: ignore[reportIncompatibleVariableOverride]
+    name: ClassVar[str] = "own"
+    uses: ClassVar[frozenset[Part]] = frozenset()
+
+    @classmethod
+    def read(cls, source: Any, inputs: Shaped[np.ndarray, "needed"]) -> "OwnFeatures":
+        """The features in a file with columns `input` and numbers; every input that is needed must have a row."""
+        raw = read(source)
+        raw.require("input")
+        answers = [name for name in raw.data if name.startswith((LOSS_PREFIX, REWARD_PREFIX))]
+        if answers:
+            raise InputError(f"{raw.source}: features must not contain the answer; found column {answers[0]!r}.")
+        names = tuple(name for name in raw.data if name not in ID_COLUMNS)
+        if not names:
+            raise InputError(f"{raw.source}: at least one column of numbers is needed beside 'input'; found none.")
+        ids = raw.ids("input")
+        refuse_repeated(ids, raw.source)
+        lacking = inputs[positions(inputs, ids) < 0]
+        if len(lacking):
+            raise InputError(
+                f"{raw.source}: every input of the cell needs a row; {str(lacking[0])!r} has none"
+                f"{f', nor have {len(lacking) - 1} more' if len(lacking) > 1 else ''}."
+            )
+        return cls(ids, np.column_stack([raw.numbers(name) for name in names]), names)
+
+    def row(self, glance: Glance) -> Float[np.ndarray, "column"]:
+        """None: the table has rows for inputs, not for frames."""
+        raise InputError("features from a table belong to inputs; a frame that arrives has none.")
+
+    def rows(self, sight: Sight) -> Float[np.ndarray, "time column"]:
+        """The row of each frame of a unit; NaN for a frame that is no input."""
+        at = positions(sight.view.scene.inputs, self.input)
+        return np.where((at >= 0)[:, None], self.numbers[at], nan)
 
 
 def size_px(camera: Camera) -> tuple[float, float]:

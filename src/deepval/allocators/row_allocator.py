@@ -3,7 +3,10 @@
 A fitted allocator can be exported as an ONNX graph, whose scores are checked against ours.
 """
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any, Literal, NamedTuple
@@ -11,13 +14,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from deepval import plugins
 from deepval.allocators.allocator import Examples, FittedAllocator, Lost, Part, Recipe, Score, Training, unseen
 from deepval.allocators.feature_sets import FEATURE_SETS, OBSERVED, FeatureSet
 from deepval.allocators.models import Learner, Linear, Model, Quantile, Trees, model_of
 from deepval.allocators.models.model import Standard, apply_link_to_one
 from deepval.allocators.onnx_graph import RAW, ROW, score_graph, tree_graph
-from deepval.arrays import Float
-from deepval.errors import InputError, NothingToLearnError, library
+from deepval.arrays import Bool, Float, Shaped
+from deepval.errors import InputError, NothingToLearnError, library, reason
 from deepval.features import Glance, Sight
 from deepval.features.views import CheapMode
 from deepval.files.canonical import json_canonical
@@ -270,6 +274,133 @@ class RowRecipe(Recipe):
         return Learned(
             self.name, FEATURE_SETS[self.feature_set], heads, self.rule, replace(training, settings=settings)
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Estimator(Model):
+    """A fitted estimator with the methods of scikit-learn, in memory only.
+
+    Its prediction is P(1), the decision function or the predicted value: the first of these that the estimator has.
+
+    Attributes:
+        fitted: The estimator.
+        empty: Columns without a number in any fit row, such as those of pictures: estimators get 0 there.
+    """
+
+    fitted: Any
+    empty: Bool[np.ndarray, "column"]
+
+    @property
+    def width(self) -> int:
+        """The length of a row."""
+        return len(self.empty)
+
+    def predict(self, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "row"]:
+        """The prediction for each row."""
+        method = next(name for name in ESTIMATES if hasattr(self.fitted, name))
+        filled = np.where(self.empty, 0.0, rows)
+        with _own_estimator("scoring", filled):
+            predictions = np.asarray(getattr(self.fitted, method)(filled), dtype=float)
+        predictions = predictions[:, -1] if predictions.ndim == 2 else predictions
+        if predictions.shape != (len(rows),) or not np.isfinite(predictions).all():
+            raise InputError(f"an estimator must predict one finite number per row; {method} does not.")
+        return predictions
+
+    def to_dict(self) -> dict[str, Any]:
+        """None: reading an estimator from a file would execute what the file contains."""
+        raise InputError("an estimator cannot be written to a file of plain numbers.")
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> "Estimator":
+        """None: no file contains an estimator."""
+        raise InputError("an estimator cannot be read from a file.")
+
+
+ESTIMATES = ("predict_proba", "decision_function", "predict")
+"""Methods of an estimator that predict; the first two are those of classifiers."""
+
+
+@contextmanager
+def _own_estimator(purpose: str, rows: Float[np.ndarray, "row column"]) -> Iterator[None]:
+    """Report an error of an estimator as one sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        sentence = plugins.complaint(error) or f"{type(error).__name__}: {reason(error)}."
+        gaps = int(np.isnan(rows).any(axis=0).sum())
+        advice = (
+            f" {gaps} of {rows.shape[1]} features have gaps: begin the pipeline with SimpleImputer()." if gaps else ""
+        )
+        raise InputError(f"{purpose} by the estimator failed: {sentence}{advice}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatorRecipe(Recipe):
+    """How to fit a user's estimator: a copy of it, on the 65 features or on the user's table.
+
+    Attributes:
+        name: Its name.
+        estimator: The estimator, not fitted.
+        features: The user's table; None for the 65 features, or the 18 of observed objects.
+    """
+
+    name: str
+    estimator: Any
+    features: FeatureSet | None = None
+    target: str = field(init=False)
+    makes = Learned
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", "value-binary" if self.classifies else "value")
+
+    @property
+    def classifies(self) -> bool:
+        """Whether it takes labels 0 and 1."""
+        return any(hasattr(self.estimator, name) for name in ESTIMATES[:-1])
+
+    def admits(self, target: str, *, classifies: bool) -> bool:
+        """Any target for a regressor, labels 0 and 1 for a classifier."""
+        del target
+        return classifies or not self.classifies
+
+    def like(self, settings: Mapping[str, Any]) -> "EstimatorRecipe":
+        """The recipe itself: its settings are in the estimator."""
+        del settings
+        return self
+
+    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> Learned:
+        """The allocator of a copy of the estimator; units are its groups if it takes groups."""
+        del watch
+        features = (
+            self.features or FEATURE_SETS[OBSERVED["cheap"] if examples.sights[0].view.mode.observes else "cheap"]
+        )
+        rows = np.concatenate([features.rows(sight) for sight in examples.sights])[examples.chosen]
+        units = np.concatenate([np.full(len(sight), sight.view.scene.unit) for sight in examples.sights])
+        if self.classifies and len(np.unique(examples.labels)) < 2:
+            raise NothingToLearnError(f"{self.name}: a classifier needs fit inputs of both kinds; all are of one.")
+        empty = np.asarray(np.isnan(rows).all(axis=0))
+        rows = np.where(empty, 0.0, rows)
+        with _own_estimator("fitting", rows):
+            estimator = deepcopy(self.estimator)
+            settings = estimator.get_params() if hasattr(estimator, "get_params") else {}
+            random = [name for name in settings if name.endswith("random_state") and settings[name] is None]
+            if random:
+                estimator.set_params(**dict.fromkeys(random, training.seed))
+            labels = examples.labels.astype(int) if examples.classify else examples.labels
+            estimator.fit(rows, labels, **_groups(estimator, units[examples.chosen]))
+        return Learned(self.name, features, (Estimator(estimator, empty),), "value", training)
+
+
+def _groups(estimator: Any, units: Shaped[np.ndarray, "input"]) -> dict[str, Any]:
+    """The argument `groups` of an estimator's fit, or of the fit of a pipeline's last step; empty if it takes none."""
+    steps = getattr(estimator, "steps", None)
+    if steps:
+        return {f"{steps[-1][0]}__{name}": groups for name, groups in _groups(steps[-1][1], units).items()}
+    # A search, which has `refit`, passes groups on to its splitter.
+    searches = hasattr(estimator, "refit") and "Group" in type(getattr(estimator, "cv", None)).__name__
+    return {"groups": units} if searches or "groups" in inspect.signature(estimator.fit).parameters else {}
 
 
 def _model(recipe: RowRecipe, rows: np.ndarray, labels: np.ndarray, *, classify: bool, seed: int) -> Model:

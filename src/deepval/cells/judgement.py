@@ -24,7 +24,7 @@ from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
 from deepval.results import Result
 from deepval.tables.chunks import OnDisk, Parts
-from deepval.tables.columns import parquet_files
+from deepval.tables.columns import OURS, Form, parquet_files
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import Fit, Kind, Missing, Scores, align_all, kind_of
 from deepval.tables.values import ValueTable, read_values
@@ -104,12 +104,14 @@ class EvaluationData:
         table: The losses; a cell's with every unit of its split listed, so that cells of a data set share draws.
         cell: The cell; None for a values file.
         own_costs: Whether the costs are those in the cell's folder, not those of a file from the caller.
+        form: How the user's files differ from ours.
     """
 
     source: Path
     table: ValueTable
     cell: "BuiltCell | None" = None
     own_costs: bool = False
+    form: Form = OURS
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -187,7 +189,7 @@ class EvaluationData:
         files = dict(named) if self.cell is None else self._score_files(named)
         if not files:
             raise InputError(f"{self.source}: at least one scores file must be given to judge; found none: give -s.")
-        aligned = align_all(self.table, files)
+        aligned = align_all(self.table, files, self.form)
         if self.cell is not None:
             aligned = [self._with_fit(item, files[item.name]) for item in aligned]
         return {item.name: item for item in aligned}
@@ -297,19 +299,22 @@ def _has_cost(costs: Costs, scores: Scores, unit: Convention) -> bool:
 
 
 def read_evaluation_data(
-    source: Path, *, costs: Path | None = None, modes: Sequence[str] | None = None
+    source: Path, *, costs: Path | None = None, modes: Sequence[str] | None = None, form: Form = OURS
 ) -> EvaluationData:
     """The cell in a folder, or the losses in one or several values files; with these costs and modes, if any."""
     if reading.is_folder(source) and (reading.exists(source / MANIFEST) or not parquet_files(source)):
         from deepval.cells.folder import read_cell
 
+        unused = [name for name in form.names(scores=False) if name != "input"]
+        if unused:
+            raise InputError(f"{source}: a cell has our columns, so {unused[0]!r} cannot be read from another one.")
         cell = read_cell(source)
         table = cell.listed if modes is None else cell.listed.with_modes(modes)
         table = table if costs is None else replace(table, costs=Costs.of(costs))
-        return EvaluationData(source, table, cell, own_costs=costs is None)
+        return EvaluationData(source, table, cell, own_costs=costs is None, form=form)
     if not source.suffix and not reading.exists(source):
         raise InputError(f"{source}: must be a values file (.csv, .parquet) or a cell's folder; there is neither.")
-    return EvaluationData(source, read_values(source, costs=costs, modes=modes))
+    return EvaluationData(source, read_values(source, costs=costs, modes=modes, **vars(form)), form=form)
 
 
 def head_of(files: OnDisk, costs: Path | None = None) -> EvaluationData:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+from deepval import plugins
 from deepval.cells import sources, spec
 from deepval.cli import options, terminal
 from deepval.cli.commands import OptionGroup, option
 from deepval.cli.options import Json, Workers
 from deepval.cli.terminal import say
-from deepval.datasets import DATASETS, Dataset, open_dataset
+from deepval.datasets import DATASETS, Dataset, open_dataset, own_dataset
 from deepval.errors import InputError, InputWarning, library, suggestion
 from deepval.files import reading
 from deepval.files.writing import check_writable
@@ -21,12 +22,14 @@ from deepval.perception.modes import NAMES, built_in_mode
 from deepval.perception.placing import PLACINGS
 from deepval.planners.neural.planner import GET
 from deepval.protocol.cell_builds import current_cell, rebuild
-from deepval.systems import LEARNED, SYSTEMS, System
+from deepval.systems import LEARNED, SYSTEMS, System, own_system
 from deepval.systems.learned import LearnedPlanner, learned_planners
 from deepval.tables.costs import PROFILES, check_modes
 from deepval.tables.values import ValueTable
 
-DatasetName = Annotated[str | None, option("--dataset", f"Data set: {', '.join(DATASETS)}.", words=DATASETS)]
+DatasetName = Annotated[
+    str | None, option("--dataset", f"Data set: {', '.join(DATASETS)}, or your own: FILE.py:NAME.", words=DATASETS)
+]
 Root = Annotated[Path | None, option("--root", "Folder of the data set's files.")]
 
 
@@ -43,7 +46,9 @@ class DataFiles(OptionGroup):
         """Name of the data set."""
         if self.dataset is None:
             raise InputError(f"--dataset must be given: one of {', '.join(DATASETS)}.")
-        return options.one_of(self.dataset, tuple(DATASETS), "--dataset")
+        if self.dataset in DATASETS or plugins.names_code(self.dataset):
+            return self.dataset
+        return options.one_of(self.dataset, (*DATASETS, *plugins.installed("datasets")), "--dataset")
 
     @property
     def unit_names(self) -> list[str] | None:
@@ -52,7 +57,12 @@ class DataFiles(OptionGroup):
 
     def open(self) -> Dataset:
         """The data set."""
-        return open_dataset(self.kind, self.root).for_units(self.unit_names)
+        return self._source().for_units(self.unit_names)
+
+    def _source(self, **settings: Any) -> Dataset:
+        """The data set with all of its units."""
+        own = None if self.kind in DATASETS else own_dataset(self.kind, self.root)
+        return open_dataset(self.kind, self.root, **settings) if own is None else own
 
 
 @dataclass(frozen=True)
@@ -73,8 +83,7 @@ class MappedFiles(DataFiles):
     def open(self) -> Dataset:
         """The data set, with its lane maps."""
         self.check_maps()
-        source = open_dataset(self.kind, self.root, **({} if self.maps is None else {"maps": self.maps}))
-        return source.for_units(self.unit_names)
+        return self._source(**({} if self.maps is None else {"maps": self.maps})).for_units(self.unit_names)
 
 
 def check_roads(source: Dataset, units: Sequence[str]) -> None:
@@ -128,7 +137,8 @@ def build(
         list[str] | None,
         option(
             "--system",
-            f"Downstream system: {', '.join((*SYSTEMS, *LEARNED))}. Repeatable. Default: braking.",
+            f"Downstream system: {', '.join((*SYSTEMS, *LEARNED))}, or your own: FILE.py:NAME. Repeatable. "
+            "Default: braking.",
             words=(*SYSTEMS, *LEARNED),
         ),
     ] = None,
@@ -225,8 +235,9 @@ def _material(
     _refuse_ignored(kind, {"--root": files.root, "--scores-are": scores} if kind == "synthetic" else {})
     _refuse_ignored(kind, {} if seeded else {"--seed": seed})
     files.check_maps()
-    if kind != "synthetic" and (files.root is None or not mode):
-        raise InputError(f"--dataset {kind} needs --root, the folder of its files, and two or more --mode.")
+    if kind != "synthetic" and ((files.root is None and kind in DATASETS) or not mode):
+        folder = "--root, the folder of its files, and " * (kind in DATASETS)
+        raise InputError(f"--dataset {kind} needs {folder}two or more --mode.")
     start = seed or 0
     thresholds, kinds = _by_mode(threshold, "--threshold", modes), _by_mode(scores, "--scores-are", modes)
     if kind == "synthetic":
@@ -259,8 +270,9 @@ def _class_names(dataset: str) -> tuple[str, ...]:
 
 def _rules(names: list[str], weights: Path | None, masks: Path | None) -> list[str | System]:
     """Downstream systems: the learned planner's with its files, all others by name."""
-    for name in names:
-        options.one_of(name, (*SYSTEMS, *LEARNED), "--system")
+    own = {name: own_system(name) for name in names if name not in SYSTEMS and name not in LEARNED}
+    for name in (name for name, system in own.items() if system is None):
+        options.one_of(name, (*SYSTEMS, *LEARNED, *plugins.installed("systems")), "--system")
     learned = [name for name in names if name in LEARNED]
     if not learned:
         unused = [option for option, value in (("--weights", weights), ("--masks", masks)) if value is not None]
@@ -268,11 +280,11 @@ def _rules(names: list[str], weights: Path | None, masks: Path | None) -> list[s
             raise InputError(
                 f"{unused[0]} applies only to the systems {', '.join(LEARNED)}; none was requested: leave it out."
             )
-        return list(names)
+        return [own.get(name) or name for name in names]
     if weights is None or masks is None:
         raise InputError(f"--system {learned[0]} needs --weights and --masks: {GET}.")
     planners = dict(zip(learned, learned_planners(learned, weights=weights, masks=masks), strict=True))
-    return [planners.get(name, name) for name in names]
+    return [planners.get(name) or own.get(name) or name for name in names]
 
 
 def _changes(texts: list[str] | None) -> dict[str, float]:

@@ -22,6 +22,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from deepval import plugins
 from deepval.cli.terminal import STOPPED, loading, say, temporary_caches
 from deepval.errors import EXTRAS, InputError, InputWarning, missing_library, one_line, reason
 from deepval.files import reading
@@ -456,6 +457,16 @@ def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -
     say(f"deepval: {label}: {one_line(message)}", err=True)
 
 
+def _machine_complaint(error: Exception) -> str | None:
+    """A sentence about an error of the system that no reader or writer of ours reported; None for other errors."""
+    if isinstance(error, OSError):
+        return f"{error.filename}: {reason(error)}." if error.filename else f"{reason(error)}."
+    if not isinstance(error, MemoryError):
+        return None
+    detail = f" ({error})" if str(error) else ""
+    return f"The machine has too little memory for this{detail}: use smaller inputs."
+
+
 def run() -> None:
     """Run the command that the words of the process name."""
     warnings.showwarning = _warn
@@ -475,11 +486,10 @@ def run() -> None:
         sys.exit(STOPPED)
     except BrokenPipeError:
         raise  # `main` ends the process without a message
-    except OSError as error:  # an error of the system that no reader or writer of ours reported
-        message = f"{error.filename}: {reason(error)}." if error.filename else f"{reason(error)}."
-    except MemoryError as error:
-        detail = f" ({error})" if str(error) else ""
-        message = f"The machine has too little memory for this{detail}: use smaller inputs."
+    except Exception as error:
+        message = plugins.complaint(error) or _machine_complaint(error)
+        if message is None:
+            raise
     else:
         return
     say(f"deepval: {one_line(message)}", err=True)

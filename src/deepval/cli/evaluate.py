@@ -115,6 +115,11 @@ def evaluate(
         check_writable(out)
     files = options.named_files(scores)
     table_on_disk = on_disk(values, files, memory)
+    if table_on_disk is not None and subject.form.names(scores=False) | subject.form.names(scores=True):
+        raise InputError(
+            f"{values}: a table that is read in pieces must have our columns ({table_on_disk.why}): rename them in the "
+            "file, or give more --memory."
+        )
     case = subject.case(values) if table_on_disk is None else head_of(table_on_disk, subject.costs)
     following = None
     if plan is not None:

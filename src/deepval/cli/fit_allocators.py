@@ -1,6 +1,7 @@
 """`deepval fit`, `score` and `profile`: a cell -> a fitted allocator, its ONNX graph, its scores, its costs."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -8,8 +9,20 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import typer
 
-from deepval.allocators import RECIPES, FittedAllocator, Learned, PixelRouter, read_allocator, recipe_by_name
+from deepval.allocators import (
+    RECIPES,
+    Allocator,
+    EstimatorRecipe,
+    FittedAllocator,
+    Learned,
+    PixelRouter,
+    Recipe,
+    own_allocator,
+    read_allocator,
+    recipe_by_name,
+)
 from deepval.allocators.allocator import SIGNALS
+from deepval.allocators.feature_sets import OwnFeatures
 from deepval.allocators.row_allocator import export
 from deepval.cells import fitting
 from deepval.cells.fitting import allocator_named, called
@@ -37,7 +50,8 @@ CellFolder = Annotated[Path, typer.Argument(help="Folder of a cell that `deepval
 AllocatorName = Annotated[
     str,
     typer.Argument(
-        metavar="ALLOCATOR", help="A fitted allocator (its file, or its name in the cell's folder) or a signal."
+        metavar="ALLOCATOR",
+        help="A fitted allocator (its file, or its name in the cell's folder), a signal, or your own: FILE.py:NAME.",
     ),
 ]
 
@@ -51,8 +65,8 @@ def profile(
         str,
         typer.Argument(
             metavar="ALLOCATOR",
-            help="A fitted allocator (its file, or its name in the cell's folder), a signal, or all: every signal and "
-            "every fitted allocator in the cell's folder, as one table.",
+            help="A fitted allocator (its file, or its name in the cell's folder), a signal, your own (FILE.py:NAME), "
+            "or all: every signal and every fitted allocator in the cell's folder, as one table.",
         ),
     ],
     *,
@@ -121,11 +135,26 @@ def stages_of(target: str, cell: Path) -> tuple[str, Stages, Items]:
     The first stage starts at the cheap mode's boxes and includes the memory of earlier frames. For a learned allocator,
     it ends with the row that its models take.
     """
-    allocator, built = allocator_named(target, cell, others=(ALL,)), read_cell(cell)
+    built, own = read_cell(cell), own_allocator(target)
+    if isinstance(own, EstimatorRecipe):
+        allocator = fitting.fit_on(built, own)
+    else:
+        scorer = _scorer(target, own, cell)
+        allocator = scorer if isinstance(scorer, Allocator) else allocator_named(scorer, cell, others=(ALL,))
     frames = _frames(built)
     steps = dict(allocator.stages())
     first = next(iter(steps))
-    return called(target), steps | {first: lambda items: steps[first](_glances(items))}, frames
+    name = called(target) if own is None else own.name
+    return name, steps | {first: lambda items: steps[first](_glances(items))}, frames
+
+
+def _scorer(word: str, own: Allocator | Recipe | None, cell: Path) -> Allocator | str:
+    """What scores: the user's own allocator, or the name or file of another; a recipe's is in the cell's folder."""
+    if isinstance(own, EstimatorRecipe):
+        raise InputError(f"{own.name} is an estimator: `deepval fit {cell} -a {word}` fits it and writes its scores.")
+    if isinstance(own, Recipe) and not reading.is_file(fitting.fitted_file(cell, own.name)):
+        raise InputError(f"{own.name} is not fitted: `deepval fit {cell} -a {word}` fits it.")
+    return word if own is None else own.name if isinstance(own, Recipe) else own
 
 
 class _FrameWithPast(NamedTuple):
@@ -186,7 +215,15 @@ def fit(
     ] = None,
     allocator: Annotated[
         list[str] | None,
-        option("--allocator", f"{', '.join(RECIPES)}; all: those that need no extra. Repeatable.", short="-a"),
+        option(
+            "--allocator",
+            f"{', '.join(RECIPES)}; all: those that need no extra; your own: FILE.py:NAME. Repeatable.",
+            short="-a",
+        ),
+    ] = None,
+    features: Annotated[
+        Path | None,
+        option("--features", "Features of your own estimator (.csv, .parquet): input and numbers. Default: the 65."),
     ] = None,
     target: Annotated[
         str | None, option("--target", f"Training target; default: the allocator's. {', '.join(TARGETS)}.")
@@ -219,6 +256,9 @@ def fit(
     Several, two at a time: deepval fit cells/braking-monocular -a gate-gbm -a gate-ridge --workers 2
 
     As ONNX: deepval fit cells/braking-monocular --export gate-gbm --out gate.onnx
+
+    Your own estimator with scikit-learn's methods, whose scores are written at once:
+    deepval fit cells/braking-monocular --allocator my_file.py:model
     """
     if sum(map(bool, (allocator, like, export))) != 1:
         raise InputError("Give exactly one of --allocator, --like and --export.")
@@ -235,15 +275,28 @@ def fit(
     if out is not None:
         check_writable(out, folder=many)
     built = read_cell(cell)
-    items: list[Any] = _recipes(built, allocator or []) if like is None else [read_allocator(like)]
+    items: list[Any] = _recipes(built, allocator or [], features) if like is None else [read_allocator(like)]
+    estimators = [item for item in items if isinstance(item, EstimatorRecipe)]
+    if estimators and len(items) > 1:
+        raise InputError(
+            f"An estimator is fitted alone; found {len(items)} allocators: fit {estimators[0].name} alone."
+        )
+    if estimators and out is not None:
+        _check_scores_file(out)
     arguments = {"target": target, "units": options.unit_list(units, ROLES) or "fit", "seed": seed or 0}
     work = partial(fitting.fit_on, built, **arguments) if like is None else partial(fitting.refit, built)
     written = []
     with workers.start() as engine:
         alone = engine.here and len(items) == 1
-        fitted = engine.map(partial(work, watch=terminal.watch) if alone else work, items)
+        # Other processes do not have what the user's code registered, so its recipes are fitted here.
+        map_items = map if any(isinstance(item, Recipe) for item in items) else engine.map
+        fitted = map_items(partial(work, watch=terminal.watch) if alone else work, items)
         watched = items if alone else terminal.watch(items, f"allocators of {cell.name}")
-        for _, fitted_allocator in zip(watched, fitted, strict=True):
+        for item, fitted_allocator in zip(watched, fitted, strict=True):
+            if isinstance(item, EstimatorRecipe):
+                scored = fitting.calibration_scores(built, fitted_allocator, watch=terminal.watch)
+                _write_scores(scored, out, cell / SCORES / f"{item.name}.csv", json=json, note=NOT_SAVED)
+                return
             path = out / f"{fitted_allocator.name}.json" if many and out is not None else out
             file = path or fitting.fitted_file(cell, fitted_allocator.name)
             write_atomically(file, fitted_allocator.to_json(), make_folder=out is None or many)
@@ -258,14 +311,26 @@ def fit(
         say(f"{file}: {fitted_allocator.name} for {used.target}, fitted on {fitted_on}.")
 
 
-def _recipes(cell: BuiltCell, names: list[str]) -> list[str]:
-    """Names of recipes without repetition; `all` means those that suit the cell and need no extra."""
-    from deepval.cells.fitting import recipes_for
+NOT_SAVED = (
+    " The estimator itself is not saved, as reading it back would execute what the file contains: fit it again to "
+    "score again, and serve it from your own code."
+)
 
-    recipes = [name for text in names for name in (recipes_for(cell) if text == ALL else [text])]
-    for name in recipes:
-        recipe_by_name(name)
-    return list(dict.fromkeys(recipes))
+
+def _recipes(cell: BuiltCell, names: list[str], features: Path | None) -> list[str | Recipe]:
+    """Recipes without repetition, own ones as objects; `all` means those that suit the cell and need no extra."""
+    recipes: dict[str, str | Recipe] = {}
+    for name in (name for text in names for name in (fitting.recipes_for(cell) if text == ALL else [text])):
+        own = None if name in RECIPES else own_allocator(name)
+        if isinstance(own, Allocator):
+            raise InputError(f"{own.name} needs no fit: `deepval score {cell.folder} {name}` scores by it.")
+        if features is not None and not isinstance(own, EstimatorRecipe):
+            raise InputError(f"--features applies only to an estimator of your own; found {name}: leave it out.")
+        if isinstance(own, EstimatorRecipe) and features is not None:
+            own = replace(own, features=OwnFeatures.read(features, cell.table.input))
+            RECIPES[own.name] = own
+        recipes[name] = recipe_by_name(name).name if own is None else own
+    return list(recipes.values())
 
 
 def _summary(file: Path, allocator: FittedAllocator) -> dict[str, Any]:
@@ -294,15 +359,27 @@ def score(
     Example: deepval score cells/braking-monocular gate-gbm
     """
     if out is not None:
-        if out.suffix not in (".csv", ".parquet"):
-            raise InputError(f"{out}: the name must end in .csv or .parquet.")
-        check_writable(out)
+        _check_scores_file(out)
+    own = own_allocator(allocator)
+    scorer = _scorer(allocator, own, cell)
     requested_units = options.unit_list(units, ROLES) or ()
-    scored = fitting.calibration_scores(read_cell(cell), allocator, units=requested_units, watch=terminal.watch)
+    scored = fitting.calibration_scores(read_cell(cell), scorer, units=requested_units, watch=terminal.watch)
+    name = fitting.called(allocator) if own is None else own.name
+    _write_scores(scored, out, cell / SCORES / f"{name}.csv", json=json)
+
+
+def _check_scores_file(out: Path) -> None:
+    if out.suffix not in (".csv", ".parquet"):
+        raise InputError(f"{out}: the name must end in .csv or .parquet.")
+    check_writable(out)
+
+
+def _write_scores(scored: fitting.Scored, out: Path | None, usual: Path, *, json: bool, note: str = "") -> None:
+    """Write scores to a file, by default the usual one, and print what they cover."""
     if not len(scored.input):
         raise InputError(f"{scored.name} has no score for any of the {scored.inputs:,} inputs: {scored.reason}.")
     columns = scored.columns()
-    file = out or cell / SCORES / f"{fitting.called(allocator)}.csv"
+    file = out or usual
     content = parquet_bytes(columns) if file.suffix == ".parquet" else csv_text(columns)
     write_atomically(file, content, make_folder=out is None)
     if json:
@@ -318,7 +395,7 @@ def score(
     without = "" if scored.reason is None else f"; {scored.inputs - len(scored.input):,} without, as {scored.reason}"
     say(
         f"{file}: {len(scored.input):,} of {scored.inputs:,} inputs scored by {scored.name} "
-        f"(coverage {scored.coverage:.1%}{without}){_fit_words(scored)}."
+        f"(coverage {scored.coverage:.1%}{without}){_fit_words(scored)}.{note}"
     )
 
 
@@ -354,7 +431,8 @@ def _export(cell: Path, allocator: str, out: Path | None, *, json: bool) -> None
         raise InputError(f"--export needs --out with a name that ends in .onnx; found {out or 'none'}.")
     check_writable(out)
     built = read_cell(cell)
-    fitted = fitting.allocator_named(allocator, cell)
+    scorer = _scorer(allocator, own_allocator(allocator), cell)
+    fitted = scorer if isinstance(scorer, Allocator) else fitting.allocator_named(scorer, cell)
     if isinstance(fitted, PixelRouter):
         write_atomically(out, fitted.model)
         facts = {"allocator": fitted.name, "file": str(out), "rows": 0, "difference": 0.0}

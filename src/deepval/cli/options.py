@@ -16,6 +16,7 @@ from deepval.errors import InputError, suggestion
 from deepval.files import reading
 from deepval.judging.allowances import LEVELS, RAILS, Accounting, Budget, Selection, measured
 from deepval.results import KINDS
+from deepval.tables.columns import TAB, Form
 from deepval.tables.costs import PROFILES
 from deepval.tables.scores import Missing, Scores
 
@@ -24,7 +25,7 @@ LONGEST_NUMBER = 20
 """Digits of a whole number that are read."""
 
 SUBJECT, BUDGETS, INTERVALS = "What is judged", "Budgets", "Intervals"
-MORE, OUTPUT, ENGINE = "Further tables", "Output", "Workers"
+FILES, MORE, OUTPUT, ENGINE = "Files of another form", "Further tables", "Output", "Workers"
 """Headings of options in the help of a command."""
 
 
@@ -188,15 +189,38 @@ class SubjectOptions(OptionGroup):
             panel=SUBJECT,
         ),
     ] = "error"
+    column: Annotated[
+        list[str] | None,
+        option(
+            "--column", "OURS=YOURS: your name of a column, such as unit=drive or score=conf. Repeatable.", panel=FILES
+        ),
+    ] = None
+    losses: Annotated[
+        str | None,
+        option("--losses", "Columns of losses that are named after the modes, cheap first: small,large.", panel=FILES),
+    ] = None
+    rewards: Annotated[
+        str | None, option("--rewards", "The same with rewards, such as 1 for a right answer and 0.", panel=FILES)
+    ] = None
+    sep: Annotated[str, option("--sep", "Sign between cells, or tab; files without it have commas.", panel=FILES)] = ","
+    decimal: Annotated[str, option("--decimal", "Decimal sign of files with --sep.", panel=FILES)] = "."
     missing_rule: Missing = field(init=False)
     """What happens to inputs without a score."""
+    form: Form = field(init=False)
+    """How files differ from ours."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing_rule", one_of(self.missing, get_args(Missing), "--missing"))
+        pairs = {name: own for name, _, own in (text.partition("=") for text in self.column or ())}
+        if not all(pairs.values()) or len(pairs) < len(self.column or ()):
+            raise InputError(f"--column must be OURS=YOURS, each once; found {' '.join(self.column or ())!r}.")
+        sep = TAB if self.sep in ("tab", "\\t") else self.sep
+        modes = (name_list(self.losses) or (), name_list(self.rewards) or ())
+        object.__setattr__(self, "form", Form(pairs, sep, self.decimal, *modes))
 
     def case(self, values: Path) -> EvaluationData:
         """The cell or values file with these costs and modes."""
-        return read_evaluation_data(values, costs=self.costs, modes=name_list(self.modes))
+        return read_evaluation_data(values, costs=self.costs, modes=name_list(self.modes), form=self.form)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from deepval import plugins
 from deepval.datasets.dataset import Dataset, Recording
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.logs.argoverse import Argoverse2
@@ -25,7 +26,7 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "waymo": Waymo,
 }
 
-__all__ = ["DATASETS", "Dataset", "Recording", "open_dataset", "read_dataset"]
+__all__ = ["DATASETS", "Dataset", "Recording", "open_dataset", "own_dataset", "read_dataset"]
 
 
 def open_dataset(name: str, root: Any = None, **options: Any) -> Dataset:
@@ -35,6 +36,18 @@ def open_dataset(name: str, root: Any = None, **options: Any) -> Dataset:
     if root is None and name != "synthetic":
         raise InputError(f"data set {name} must be read from a folder; found none: give its folder.")
     return DATASETS[name](root, **options)
+
+
+def own_dataset(word: str, root: Any = None) -> Dataset | None:
+    """The data set that a typed word names, as code or as an installed package's name; None for any other word."""
+    value = plugins.find(word, "datasets")
+    if value is None:
+        return None
+    opened = plugins.create(word, value, *(() if root is None else (root,)))
+    source = plugins.checked(word, opened, Dataset, "a data set (deepval.datasets.Dataset)")
+    if source.name in DATASETS:
+        raise InputError(f"{word}: deepval has a data set {source.name!r}: give this one another name.")
+    return source
 
 
 def read_dataset(name: str, root: Any = None, units: Sequence[str] | None = None, **options: Any) -> Recording:

@@ -13,6 +13,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
+from deepval import plugins
 from deepval.cells.build import Cell, built
 from deepval.cells.folder import BuiltCell, read_cell, write
 from deepval.cells.sources import BuildGroup, ModeFile, from_files, is_specification, read_specification, synthetic
@@ -99,7 +100,9 @@ def unit_store(root: Path) -> Iterator[UnitStore]:
             yield store
         except UnfinishedError:
             raise
-        except InputError:
+        except Exception as error:
+            if not isinstance(error, InputError) and plugins.complaint(error) is None:
+                raise
             store.forget()
             for parent in new:
                 with suppress(OSError):  # the files of other processes stay
@@ -113,7 +116,13 @@ def unit_store(root: Path) -> Iterator[UnitStore]:
 def _part_key(rests_on: Mapping[str, Any]) -> dict[str, Any]:
     """The key of a part: its kind, its unit and one hash of all its inputs, so that its file list stays short."""
     label = {name: rests_on.get(name) for name in ("part", "unit")}
-    return {**label, "sha256": digest_of({**rests_on, "code": code_digest(CODE)})}
+    return {**label, "sha256": digest_of({**rests_on, "code": _code(CODE)})}
+
+
+def _code(module: str) -> str:
+    """Digest of the code that a build depends on: ours, and that of systems and data sets that the user named."""
+    own = plugins.digest()
+    return digest_of({"code": code_digest(module), "plug-ins": own}) if own else code_digest(module)
 
 
 def _current_slots(root: Path) -> set[str]:
@@ -176,7 +185,7 @@ def rebuild(
 
 def note_builder(cell: Cell, folder: Path) -> None:
     """Write the file in a cell's folder that shows whether the cell is up to date."""
-    content = {"code": code_digest(BUILDER), "frames": len(cell.shared.inputs)}
+    content = {"code": _code(BUILDER), "frames": len(cell.shared.inputs)}
     write_atomically(folder / BUILT_BY, json_text(content, sort_keys=True))
 
 
@@ -190,7 +199,7 @@ def current_cell(spec: CellSpec, folder: Path, *, costs: Path | None, pictures: 
         return None
     files, costs_digest = cell.manifest.files, None if costs is None else sha256(costs_bytes(costs))
     same = (
-        code == code_digest(BUILDER)
+        code == _code(BUILDER)
         and digest_of(cell.definition) == digest_of(plain(spec.definition))
         and files.get("costs.toml") == costs_digest
         and any(name.startswith(f"{PICTURES}/") for name in files) == pictures

@@ -11,34 +11,75 @@ import re
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from decimal import Decimal
-from numbers import Real
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
-from deepval.errors import InputError, InputWarning, library, missing_library, quote, reason
+from deepval.errors import InputError, InputWarning, library, missing_library, quote, reason, suggestion
 from deepval.files import reading
 from deepval.files.canonical import Manifest, cell_content
-from deepval.tables.keys import as_text, first_repeat
+from deepval.tables.keys import LONGEST_ID as LONGEST_ID
+from deepval.tables.keys import as_array, as_text, first_repeat, id_array, number_array
+from deepval.tables.keys import row_name as row_name
 
 ID_COLUMNS = ("unit", "input")
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
 READABLE = "a .csv or .parquet file, an object with __arrow_c_stream__, or a mapping of columns"
-SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-NULLS = ("", "null")
+TAB = "\t"
+SEPARATORS = {";": "semicolons", TAB: "tabs", "|": "bars"}
+NULLS = ["", "null"]
 TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 LONGEST_HEADER = 65_536
 """Bytes of a line that are searched for separators."""
-LONGEST_ID, LARGEST_IDS = 1_000, 2**33
-"""Most characters of an id, and most bytes of a column of ids: every id takes as much room as the longest."""
 BLOCK = 2**20
 """Bytes of CSV that Arrow reads in one block: threads do not help in a file of one block."""
 PACKED = 256
 """Longest text, in bytes, of a column that is packed into an array of fixed width."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a user's files differ from ours; the fields are arguments of `read_values` and options of commands.
+
+    Attributes:
+        columns: Names of columns in the files by our names, {"unit": "drive"}.
+        sep: Sign between the cells of a CSV file; a file without it in its header is read as ours are.
+        decimal: Decimal sign of such a file.
+        losses: Columns with the loss of each mode, named after the modes, cheap first; empty where ours are used.
+        rewards: The same with rewards.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    sep: str = ","
+    decimal: str = "."
+    losses: Sequence[str] = ()
+    rewards: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.sep) != 1 or self.sep in '"\r\n' or self.decimal not in (".", ","):
+            raise InputError(
+                "The sign between cells (--sep) must be one character and the decimal sign (--decimal) . or ,; found "
+                f"{self.sep!r} and {self.decimal!r}."
+            )
+        if self.losses and self.rewards:
+            raise InputError("Columns of losses (--losses) or of rewards (--rewards) are needed; found both.")
+
+    @property
+    def modes(self) -> Sequence[str]:
+        """Modes that columns are named after."""
+        return self.losses or self.rewards
+
+    def names(self, *, scores: bool) -> dict[str, str]:
+        """Names of columns in scores files, or in values files, by our names; both have the column `input`."""
+        prefix = LOSS_PREFIX if self.losses else REWARD_PREFIX
+        every = dict(self.columns) | {f"{prefix}{mode}": mode for mode in self.modes}
+        return {n: own for n, own in every.items() if n == "input" or n.startswith(("score", "choice")) == scores}
+
+
+OURS = Form()
 
 
 @dataclass(frozen=True)
@@ -61,15 +102,31 @@ class Columns:
     def __len__(self) -> int:
         return len(next(iter(self.data.values()))) if self.data else 0
 
-    def require(self, *names: str) -> None:
-        """Raise where a column is missing or there is no row."""
+    def require(self, *names: str, advice: str = "") -> None:
+        """Raise where a column is missing or there is no row; in the advice, NAME stands for the missing name."""
         missing = [name for name in names if name not in self.data]
         if missing:
             raise InputError(
                 f"{self.source}: column {missing[0]!r} is needed; found {', '.join(self.data) or 'no columns'}."
+                f"{advice.replace('NAME', missing[0])}"
             )
         if not any(map(len, self.data.values())):
             raise InputError(f"{self.source}: at least one row is needed; found none.")
+
+    def renamed(self, names: Mapping[str, str]) -> "Columns":
+        """The columns under our names; only `input` may be missing under the user's name."""
+        for name, own in names.items():
+            if own not in self.data and name != "input":
+                raise InputError(
+                    f"{self.source}: column {own!r} is needed for {name!r}; found {', '.join(self.data)}"
+                    f"{suggestion(own, self.data)}"
+                )
+            if own in self.data and own != name in self.data:
+                raise InputError(f"{self.source}: {own!r} is to be {name!r}, and there is a column {name!r} already.")
+        data: dict[str, np.ndarray] = {}
+        for own, column in self.data.items():
+            data |= dict.fromkeys([name for name, other in names.items() if other == own] or [own], column)
+        return Columns(self.source, data)
 
     def ids(self, name: str) -> Shaped[np.ndarray, "input"]:
         """A column of ids as text or integers."""
@@ -106,8 +163,13 @@ class Columns:
         return number_array(self.data[name], f"{self.source}: column {name!r}", ids=self.data.get("input"))
 
 
-def read(source: Any) -> Columns:
-    """Columns of a file, an Arrow stream or a mapping."""
+def read(source: Any, form: Form = OURS, *, scores: bool = False) -> Columns:
+    """Columns of a file, an Arrow stream or a mapping under our names: those of scores, or of values."""
+    names = form.names(scores=scores)
+    return _read(source, form).renamed(names) if names else _read(source, form)
+
+
+def _read(source: Any, form: Form) -> Columns:
     if isinstance(source, Columns):
         return source
     if hasattr(source, "__arrow_c_stream__"):
@@ -128,7 +190,7 @@ def read(source: Any) -> Columns:
             raise InputError(f"{path}: no such file; check the name and the folder.")
         if not path.stat().st_size:
             raise InputError(f"{path}: the file is empty; it must hold a header and at least one row.")
-        return _read_csv(path) if path.suffix.lower() == ".csv" else _read_parquet(path)
+        return _read_csv(path, form) if path.suffix.lower() == ".csv" else _read_parquet(path)
     except OSError as error:
         raise InputError(f"{path}: must be a file that can be read; {reason(error)}.") from error
 
@@ -206,13 +268,14 @@ def parquet_table(content: Path | bytes, source: str) -> Any:
         ) from error
 
 
-def _read_csv(path: Path) -> Columns:
+def _read_csv(path: Path, form: Form) -> Columns:
+    sep, decimal = (form.sep, form.decimal) if form.sep in _first_lines(path)[0] else (",", ".")
     result = None
     with suppress(ImportError):
-        result = _read_by_arrow(path)
-    if result is None or len(result.data) == 1:
+        result = _read_by_arrow(path, sep, decimal=decimal)
+    if sep == "," and (result is None or len(result.data) == 1):
         _refuse_other_separators(path)
-    result = _read_by_python(path) if result is None else result
+    result = _read_by_python(path, sep, decimal=decimal) if result is None else result
     with reading.open_file(path) as handle:
         handle.seek(-1, 2)
         if handle.read(1) not in b"\r\n":
@@ -222,17 +285,18 @@ def _read_csv(path: Path) -> Columns:
     return result
 
 
-def _read_by_arrow(path: Path) -> Columns | None:
+def _read_by_arrow(path: Path, sep: str, *, decimal: str) -> Columns | None:
     """Columns of a CSV file; None where Arrow refuses it."""
     import pyarrow as pa
     import pyarrow.csv as pc
 
-    options = pc.ConvertOptions(
-        column_types=dict.fromkeys(ID_COLUMNS, pa.string()), strings_can_be_null=True, null_values=list(NULLS)
-    )
+    types = dict.fromkeys(ID_COLUMNS, pa.string())
+    nulls = {"strings_can_be_null": True, "null_values": NULLS}
+    options = pc.ConvertOptions(decimal_point=decimal, column_types=types, **nulls)
     try:
         with native(path) as file:
-            table = pc.read_csv(file, pc.ReadOptions(use_threads=file.size() > BLOCK), convert_options=options)
+            threads = pc.ReadOptions(use_threads=file.size() > BLOCK)
+            table = pc.read_csv(file, threads, pc.ParseOptions(delimiter=sep), convert_options=options)
     except pa.ArrowException:
         return None
     if any(map(pa.types.is_binary, table.schema.types)):  # Arrow reads text that is not UTF-8 as binary
@@ -240,12 +304,12 @@ def _read_by_arrow(path: Path) -> Columns | None:
     return of_arrow(table, str(path))
 
 
-def _read_by_python(path: Path) -> Columns:
+def _read_by_python(path: Path, sep: str, *, decimal: str) -> Columns:
     """Columns of a CSV file without Arrow, ten times slower; a file that Arrow refuses is an error that says why."""
     content, why = reading.content(path, largest=path.stat().st_size), "it has no lines"
     csv.field_size_limit(max(csv.field_size_limit(), min(len(content), 2**31 - 1)))
     try:
-        rows = list(filter(None, csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))))
+        rows = list(filter(None, csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), delimiter=sep)))
     except UnicodeDecodeError as bad:
         line, byte = content.count(b"\n", 0, bad.start) + 1, content[bad.start]
         raise InputError(
@@ -261,34 +325,46 @@ def _read_by_python(path: Path) -> Columns:
             more = "numbers have a decimal point, not a comma, and that " if len(row) > len(header) else ""
             raise InputError(
                 f"{path}: rows must be equally long; row {number} has {len(row)} cells and the header {len(header)}: "
-                f"{quote(','.join(row))}. Check that {more}the file is not cut."
+                f"{quote(sep.join(row))}. Check that {more}the file is not cut."
             )
     refuse_equal_names(header, str(path))
-    cells = ([row[at] for row in rows] for at in range(len(header)))
-    return Columns(str(path), {n: _typed(c, text=n in ID_COLUMNS) for n, c in zip(header, cells, strict=True)})
+    cells = {name: [row[at] for row in rows] for at, name in enumerate(header)}
+    return Columns(str(path), {n: _typed(c, text=n in ID_COLUMNS, decimal=decimal) for n, c in cells.items()})
 
 
-def _typed(cells: Sequence[str], *, text: bool) -> np.ndarray:
+def _typed(cells: Sequence[str], *, text: bool, decimal: str) -> np.ndarray:
     """Cells of a CSV file as integers, truth values, floats or text; nulls are NaN among floats and None elsewhere."""
     values = [None if cell in NULLS else cell for cell in cells]
     if not text and not any("_" in cell for cell in cells):  # Python, unlike others, reads 1_000
-        for convert, kind in ((int, np.int64), (TRUTHS.__getitem__, np.bool_), (float, np.float64)):
+        for convert, kind in (
+            (int, np.int64),
+            (TRUTHS.__getitem__, np.bool_),
+            (lambda v: float(v.replace(decimal, ".")), np.float64),
+        ):
             with suppress(ValueError, KeyError, OverflowError):
                 numbers = [None if value is None else convert(value) for value in values]
                 return np.array(numbers, dtype=object if None in values and kind is not np.float64 else kind)
     return np.array(values, dtype=object)
 
 
-def _refuse_other_separators(path: Path) -> None:
-    """Raise where a header has no comma but a separator that other programs use."""
+def _first_lines(path: Path) -> tuple[str, str]:
+    """The header of a CSV file and its first row."""
     with reading.open_file(path) as handle:
         header, row = (handle.readline(LONGEST_HEADER).decode("utf-8", "replace").strip() for _ in range(2))
+    return header, row
+
+
+def _refuse_other_separators(path: Path) -> None:
+    """Raise where a header has no comma but a separator that other programs use."""
+    header, row = _first_lines(path)
     between = next((name for sign, name in SEPARATORS.items() if sign in header and "," not in header), None)
     if between is not None:
-        decimal = " and commas in its numbers" if re.search(r"\d,\d", row) else ""
+        sign = next(sign for sign, name in SEPARATORS.items() if name == between)
+        comma = re.search(r"\d,\d", row) is not None
         raise InputError(
             f"{path}: cells must be separated by commas and numbers have a point; it has {between} between cells"
-            f"{decimal}: {quote(header)}. Save it again with commas between cells and a decimal point."
+            f"{' and commas in its numbers' * comma}: {quote(header)}. "
+            f"--sep {'tab' if sign == TAB else repr(sign)}{' --decimal ,' * comma} reads it."
         )
 
 
@@ -373,88 +449,11 @@ def _dictionary_values(chunk: Any) -> np.ndarray:
     return values[chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy()]
 
 
-def as_array(column: Any, what: str, *, axes: int = 1) -> Shaped[np.ndarray, "input ..."]:
-    """A column as an array of one dimension (or up to `axes`); masked entries are None."""
-    if isinstance(column, np.ma.MaskedArray):
-        hidden, column = np.ma.getmaskarray(column), np.array(np.ma.getdata(column), dtype=object)
-        column[hidden] = None
-    try:
-        array = np.asarray(column)
-    except (ValueError, TypeError, RuntimeError, MemoryError) as error:
-        raise InputError(f"{what} must be an array of one dimension; {reason(error)}.") from error
-    if not 1 <= array.ndim <= axes:
-        raise InputError(f"{what} must have one dimension; found shape {array.shape}.")
-    if array.dtype.kind == "U" and isinstance(column, list | tuple) and not all(isinstance(v, str) for v in column):
-        array = np.array(column, dtype=object)  # NumPy would convert a NaN among ids to the text "nan"
-    return array
-
-
-def id_array(column: Any, what: str, *, ids: Any = None) -> Shaped[np.ndarray, "input"]:
-    """Ids as an array of text or int64; text and integers of the same spelling are the same id."""
-    array = as_array(column, what)
-    if array.dtype.kind in "iu":
-        fits = array.dtype.kind == "i" or array.max(initial=0) <= np.iinfo(np.int64).max
-        return array.astype(np.int64 if fits else str, copy=False)
-    if array.dtype.kind == "U":
-        return array
-    if array.dtype.kind in "OT":
-        if set(map(type, array)) != {str}:
-            for row, value in enumerate(array):
-                if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
-                    raise InputError(f"{what} must hold text or integers; {row_name(row, ids)} holds {quote(value)}.")
-        _refuse_long(array, what, ids)
-        return array.astype(str)
-    raise InputError(f"{what} must hold text or integers; found {array.dtype}.")
-
-
-def _refuse_long(values: Shaped[np.ndarray, "input"], what: str, ids: Any) -> None:
-    """Raise where an id is so long that the array of ids would fill the memory."""
-    lengths = np.fromiter((len(str(value)) for value in values), dtype=np.int64, count=len(values))
-    row = int(np.argmax(lengths)) if len(lengths) else 0
-    if len(lengths) and (lengths[row] > LONGEST_ID or 4 * int(lengths[row]) * len(values) > LARGEST_IDS):
-        most = min(LONGEST_ID, LARGEST_IDS // (4 * len(values)))
-        raise InputError(
-            f"{what} must hold ids of at most {most:,} characters; {row_name(row, None)} holds {lengths[row]:,}, "
-            f"{quote(values[row])}."
-        )
-
-
 def text_array(values: Sequence[str], what: str) -> Shaped[np.ndarray, "input"]:
     """Texts as an array, with the bounds of ids on its width."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return as_text(id_array(array, what))
-
-
-def number_array(column: Any, what: str, *, ids: Any = None) -> Float[np.ndarray, "input"]:
-    """Numbers as float64; nulls become NaN, and any other value that is not a number is an error with its row."""
-    values = as_array(column, what)
-    if values.dtype.kind in "fiub":
-        return values.astype(np.float64, copy=False)
-    if values.dtype.kind not in "OUT":
-        raise InputError(f"{what} must hold numbers; found {values.dtype}.")
-    numbers = np.empty(len(values))
-    for row, value in enumerate(values):
-        try:
-            numbers[row] = _number(value)
-        except (TypeError, ValueError, OverflowError):
-            comma = isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", value)
-            advice = f" That is a decimal comma: write {value.strip().replace(',', '.')}." if comma else ""
-            raise InputError(f"{what} must hold numbers; {row_name(row, ids)} holds {quote(value)}.{advice}") from None
-    return numbers
-
-
-def _number(value: Any) -> float:
-    if value is None:
-        return np.nan
-    if not isinstance(value, str | Real | Decimal | np.bool_) or (isinstance(value, str) and "_" in value):
-        raise TypeError
-    return float(value)
-
-
-def row_name(row: int, ids: Any = None) -> str:
-    """Position of a row in messages, such as 'row 3 (input 17)'; data rows are counted from 1."""
-    return f"row {row + 1}" + (f" (input {quote(str(ids[row]))})" if ids is not None and row < len(ids) else "")
 
 
 def refuse_repeated(ids: Shaped[np.ndarray, "input"], source: str) -> None:

@@ -1,15 +1,23 @@
-"""Ids -> their rows among other ids, the first repeated id, and groups of equal ids.
+"""A column of anything -> an array of numbers or ids; ids -> their rows among others, repeated ids, groups.
 
 Every id has a key, an integer of 64 bits: an integer is its own key, text is hashed. Keys are sorted and compared much
 faster than text. Every match is checked against the ids themselves, so a collision costs time but no correctness.
 """
 
+import re
+from decimal import Decimal
+from numbers import Real
+from typing import Any
+
 import numpy as np
 
-from deepval.arrays import Int, Shaped
+from deepval.arrays import Float, Int, Shaped
+from deepval.errors import InputError, quote, reason
 
 DENSE = 4
 """Integer ids are looked up in a table of their range where the range is smaller than so many times their number."""
+LONGEST_ID, LARGEST_IDS = 1_000, 2**33
+"""Most characters of an id, and most bytes of a column of ids: every id takes as much room as the longest."""
 HASHED_AT_ONCE = 1 << 14
 """Ids that are hashed at once: few enough for the processor's cache."""
 
@@ -109,3 +117,84 @@ def keys_of(ids: Shaped[np.ndarray, "input"], seed: int = 0) -> Int[np.ndarray, 
         part = slice(first, first + HASHED_AT_ONCE)
         keys[part] = characters[part].astype(np.uint64) @ odd
     return keys.view(np.int64)
+
+
+def as_array(column: Any, what: str, *, axes: int = 1) -> Shaped[np.ndarray, "input ..."]:
+    """A column as an array of one dimension (or up to `axes`); masked entries are None."""
+    if isinstance(column, np.ma.MaskedArray):
+        hidden, column = np.ma.getmaskarray(column), np.array(np.ma.getdata(column), dtype=object)
+        column[hidden] = None
+    try:
+        array = np.asarray(column)
+    except (ValueError, TypeError, RuntimeError, MemoryError) as error:
+        raise InputError(f"{what} must be an array of one dimension; {reason(error)}.") from error
+    if not 1 <= array.ndim <= axes:
+        raise InputError(f"{what} must have one dimension; found shape {array.shape}.")
+    if array.dtype.kind == "U" and isinstance(column, list | tuple) and not all(isinstance(v, str) for v in column):
+        array = np.array(column, dtype=object)  # NumPy would convert a NaN among ids to the text "nan"
+    return array
+
+
+def id_array(column: Any, what: str, *, ids: Any = None) -> Shaped[np.ndarray, "input"]:
+    """Ids as an array of text or int64; text and integers of the same spelling are the same id."""
+    array = as_array(column, what)
+    if array.dtype.kind in "iu":
+        fits = array.dtype.kind == "i" or array.max(initial=0) <= np.iinfo(np.int64).max
+        return array.astype(np.int64 if fits else str, copy=False)
+    if array.dtype.kind == "U":
+        return array
+    if array.dtype.kind in "OT":
+        if set(map(type, array)) != {str}:
+            for row, value in enumerate(array):
+                if not isinstance(value, str | int | np.integer) or isinstance(value, bool):
+                    raise InputError(f"{what} must hold text or integers; {row_name(row, ids)} holds {quote(value)}.")
+        _refuse_long(array, what, ids)
+        return array.astype(str)
+    raise InputError(f"{what} must hold text or integers; found {array.dtype}.")
+
+
+def _refuse_long(values: Shaped[np.ndarray, "input"], what: str, ids: Any) -> None:
+    """Raise where an id is so long that the array of ids would fill the memory."""
+    lengths = np.fromiter((len(str(value)) for value in values), dtype=np.int64, count=len(values))
+    row = int(np.argmax(lengths)) if len(lengths) else 0
+    if len(lengths) and (lengths[row] > LONGEST_ID or 4 * int(lengths[row]) * len(values) > LARGEST_IDS):
+        most = min(LONGEST_ID, LARGEST_IDS // (4 * len(values)))
+        raise InputError(
+            f"{what} must hold ids of at most {most:,} characters; {row_name(row, None)} holds {lengths[row]:,}, "
+            f"{quote(values[row])}."
+        )
+
+
+def number_array(column: Any, what: str, *, ids: Any = None) -> Float[np.ndarray, "input"]:
+    """Numbers as float64; nulls become NaN, and any other value that is not a number is an error with its row."""
+    values = as_array(column, what)
+    if values.dtype.kind in "fiub":
+        return values.astype(np.float64, copy=False)
+    if values.dtype.kind not in "OUT":
+        raise InputError(f"{what} must hold numbers; found {values.dtype}.")
+    numbers = np.empty(len(values))
+    for row, value in enumerate(values):
+        try:
+            numbers[row] = _number(value)
+        except (TypeError, ValueError, OverflowError):
+            comma = isinstance(value, str) and re.fullmatch(r"\s*[-+]?\d+,\d+\s*", value)
+            advice = (
+                f" That is a decimal comma: write {value.strip().replace(',', '.')}, or give --decimal ,."
+                if comma
+                else ""
+            )
+            raise InputError(f"{what} must hold numbers; {row_name(row, ids)} holds {quote(value)}.{advice}") from None
+    return numbers
+
+
+def _number(value: Any) -> float:
+    if value is None:
+        return np.nan
+    if not isinstance(value, str | Real | Decimal | np.bool_) or (isinstance(value, str) and "_" in value):
+        raise TypeError
+    return float(value)
+
+
+def row_name(row: int, ids: Any = None) -> str:
+    """Position of a row in messages, such as 'row 3 (input 17)'; data rows are counted from 1."""
+    return f"row {row + 1}" + (f" (input {quote(str(ids[row]))})" if ids is not None and row < len(ids) else "")

@@ -112,10 +112,10 @@ class Scores:
         return sha256(np.ascontiguousarray(self.values, dtype="<f8").reshape(-1).data)
 
 
-def align_all(table: ValueTable, scores: Any) -> list[Scores]:
+def align_all(table: ValueTable, scores: Any, form: columns.Form = columns.OURS) -> list[Scores]:
     """Every allocator's scores by its name, aligned with the table; inputs without a score are marked, not filled."""
     check_names(scores)
-    return [align(table, name, source) for name, source in scores.items()]
+    return [align(table, name, source, form) for name, source in scores.items()]
 
 
 def check_names(scores: Any) -> None:
@@ -135,7 +135,7 @@ def check_names(scores: Any) -> None:
             )
 
 
-def align(table: ValueTable, name: str, source: Any) -> Scores:
+def align(table: ValueTable, name: str, source: Any, form: columns.Form = columns.OURS) -> Scores:
     """One allocator's scores from an array in the table's order, or from columns `input` and `score`."""
     if isinstance(source, Scores):
         if len(source.values) != len(table):
@@ -151,7 +151,7 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
             return _from_array(table, name, source)
         source = {"input": labels, "score": source}
     try:
-        raw = columns.read(source)
+        raw = columns.read(source, form, scores=True)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
     raw = columns.Columns(name if raw.source == name else f"{name}: {raw.source}", raw.data)
@@ -160,14 +160,16 @@ def align(table: ValueTable, name: str, source: Any) -> Scores:
             f"{raw.source}: scores are needed here (input, score), and this looks like values: it has "
             f"{', '.join(raw.data)}. Are values and scores exchanged? Values come first, scores after -s."
         )
-    raw.require("input")
+    if form.modes and "input" not in raw.data and len(raw) == len(table) and table.input.dtype.kind == "i":
+        raw = columns.Columns(raw.source, {**raw.data, "input": table.input})  # both files have a row per input
+    raw.require("input", advice=" --column NAME=COLUMN reads a column of another name.")
     names = ["score"] if "score" in raw.data else [SCORE_PREFIX + mode for mode in table.modes[1:]]
     plain = names == ["score"]
     choice = CHOICE in raw.data and not any(name.startswith("score") for name in raw.data)
     if not plain and not choice and {column for column in raw.data if column.startswith(SCORE_PREFIX)} != set(names):
         raise InputError(
             f"{raw.source}: a column 'score' is needed, or all of {', '.join(names)}, or 'choice'; found "
-            f"{', '.join(raw.data)}."
+            f"{', '.join(raw.data)}. --column score=COLUMN reads a column of another name."
         )
     rows = _rows_of(table, raw)
     if choice:

@@ -300,22 +300,30 @@ def most_helpful(values: Float[np.ndarray, "input"], slots: int | None = None) -
     return np.partition(positive, spare)[spare:] if 0 < spare < len(positive) else positive[max(spare, 0) :]
 
 
-def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None = None) -> ValueTable:
+def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None = None, **form: Any) -> ValueTable:
     """A value table from a file or anything columnar.
 
     Columns are `unit`, `input`, optionally `order`, and `loss_<mode>` or `reward_<mode>` for each mode: cheap first
     and full last, unless `modes` names them in another order. `cost_<mode>` of every mode is its cost on each input in
     dollars; `ms_<mode>`, `mj_<mode>` and the other conventions of `costs` work alike.
+
+    Other files are read as they come: `columns={"unit": "drive"}` gives the file's names of our columns, `sep=";"` and
+    `decimal=","` its signs. `losses=["small", "large"]`, or `rewards`, names a column per mode, cheap first; such a
+    table needs neither units nor ids: without them, every row is a unit and the rows are numbered.
     """
-    raw = columns.read(source)
+    own = columns.Form(**form)
+    raw = columns.read(source, own)
     prefix, mode_names = loss_columns(raw.data, raw.source)
-    raw.require("unit", "input")
-    selected = mode_names if modes is None else chosen_modes(mode_names, modes, raw.source)
+    if own.modes:
+        mode_names = tuple(own.modes)
+    else:
+        raw.require("unit", "input", advice=" --column NAME=COLUMN reads a column of another name.")
+    selected = mode_names if modes is None and not own.modes else chosen_modes(mode_names, modes, raw.source)
     by_prefix = cost_columns(raw.data, mode_names)
     used = {name for by_mode in by_prefix.values() for name in by_mode.values()} | {"unit", "input", "order", ESTIMATED}
     other = [n for n in raw.data if n not in used and not n.startswith((LOSS_PREFIX, REWARD_PREFIX))]
     parts = {"attributes": other, "by_prefix": by_prefix, "costs": costs}
-    table = _table(raw, prefix, selected, has_ids=True, has_order="order" in raw.data, **parts)
+    table = _table(raw, prefix, selected, has_ids="input" in raw.data, has_order="order" in raw.data, **parts)
     return replace(table, estimated=str(raw.data[ESTIMATED][0])) if ESTIMATED in raw.data else table
 
 
@@ -333,7 +341,7 @@ def _table(
     """A table from columns.
 
     Args:
-        raw: The columns: `unit`, and those of the other arguments.
+        raw: The columns: `unit`, without which every row is a unit, and those of the other arguments.
         prefix: Prefix of the columns of losses or rewards.
         modes: The modes, cheap first.
         has_ids: Whether the column `input` has the ids; else inputs are numbered.
@@ -342,9 +350,9 @@ def _table(
         by_prefix: Modes with a cost on each input, by the prefix of their columns.
         costs: Source of the costs of the modes, if any.
     """
-    raw.require("unit")
+    raw.require()
     ids = raw.ids("input") if has_ids else np.arange(len(raw))
-    unit_ids, unit = groups(raw.ids("unit"))
+    unit_ids, unit = groups(raw.ids("unit") if "unit" in raw.data else ids)
     losses = {mode: raw.numbers(f"{prefix}{mode}") for mode in modes}
     order = raw.numbers("order") if has_order else None
     columns.refuse_repeated(ids, raw.source)
@@ -354,7 +362,11 @@ def _table(
         refuse_large(order, ids, f"{raw.source}: column 'order'")
     if prefix == REWARD_PREFIX:
         losses = {mode: 0.0 - column for mode, column in losses.items()}  # no negative zeros
-    warn_of_frames(unit_ids, ids, raw.source)
+    if "unit" in raw.data:
+        warn_of_frames(unit_ids, ids, raw.source)
+    else:
+        note = "no column 'unit', so every row is its own unit; --column unit=COLUMN names the groups of rows."
+        warnings.warn(InputWarning(f"{raw.source}: {note}"), stacklevel=3)
     return ValueTable(
         input=ids,
         unit_ids=unit_ids,
@@ -384,9 +396,10 @@ def loss_columns(names: Collection[str], source: str) -> tuple[str, tuple[str, .
             f"{source}: columns 'loss_<mode>' or 'reward_<mode>' are needed, not both; found {', '.join(names)}."
         )
     prefix = REWARD_PREFIX if modes_of[REWARD_PREFIX] else LOSS_PREFIX
-    if len(modes_of[prefix]) < 2 and "unit" in names and "input" in names:
+    if len(modes_of[prefix]) < 2 and (not modes_of[prefix] or ("unit" in names and "input" in names)):
         raise InputError(
-            f"{source}: two or more columns 'loss_<mode>' are needed, cheap first; found {', '.join(names)}."
+            f"{source}: two or more columns 'loss_<mode>' are needed, cheap first; found {', '.join(names)}. --losses "
+            "SMALL,LARGE (or --rewards) reads columns that are named after the modes."
         )
     return prefix, modes_of[prefix]
 
