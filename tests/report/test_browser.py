@@ -397,3 +397,28 @@ def test_streams_and_bands_are_drawn_where_there_are_some(opened, tmp_path):
     assert opened.run("document.activeElement.id") == "band"
     opened.run(choose.format(""))
     assert opened.run(bands) == 0
+
+
+def test_a_frame_says_which_object_decided_and_why(opened, page, cells):
+    content = json.loads((cells[0].parent / "frames.json").read_text(encoding="utf-8"))
+    assert content["brakes_from_mps2"] == 1.0
+    for frame in content["frames"][:3]:
+        opened.open(page, f"#frame={cells[0].parent.name}/{frame['input']}")
+        sources = [*(frame["modes"][mode] for mode in content["modes"]), frame["reference"]]
+        lines = opened.run("[...document.querySelectorAll('.reasons li')].map((li) => li.textContent)")
+        for line, source in zip(lines, sources, strict=True):
+            assert line.endswith(source["does"]) or source["decisive"] is None
+            if source["decisive"] is not None:
+                needs = source["needs_mps2"][source["decisive"]]
+                assert needs == max(source["needs_mps2"]) >= 1.0
+                assert f"needs {needs:.1f} m/s²" in line
+        table = "[aria-label^='Objects of'] table"
+        reasons = column(opened, table, "why")
+        assert len(reasons) == sum(len(source["classes"]) for source in sources)
+        decided = sum(source["decisive"] is not None for source in sources)
+        assert sum(text.startswith("decides") for text in reasons) == decided
+        opened.run(f"[...document.querySelectorAll(\"{table} button\")].find((b) => b.textContent[0] === 'r').click()")
+        ranges = [float(text.replace("\u2212", "-")) for text in column(opened, table, "range, m")]
+        assert ranges == sorted(ranges, reverse=True)
+        labels = opened.run("[...document.querySelectorAll('#frame-detail .label')].map((e) => e.textContent)")
+        assert any(" m · closing " in text for text in labels) == bool(decided)
