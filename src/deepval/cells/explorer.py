@@ -28,6 +28,7 @@ from deepval.planners.observation import to_ego_m
 from deepval.systems.braking import Braking
 from deepval.systems.outcomes import Branches, Outcomes
 from deepval.systems.system import System
+from deepval.tables.values import ValueTable
 from deepval.world.objects import Objects, object_deceleration_mps2
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
@@ -243,84 +244,57 @@ def extremes(
     outcomes: Outcomes,
 ) -> dict[str, dict[str, Any]]:
     """The frames of a unit with the largest harm and the largest benefit, by sign; a sign without one has no entry."""
-    drawn_frames = {}
-    for sign, direction in SIGNS.items():
-        size = direction * outcomes.values
-        if len(size) and size.max() > 0:
-            row = int(np.argmax(size))
-            drawn_frames[sign] = {"sign": sign} | _frame(
-                spec, scene, truth, row, used=used, objects=objects, branches=branches, outcomes=outcomes
-            )
-    return drawn_frames
 
+    def frame(row: int) -> dict[str, Any]:
+        system, t = outcomes.system, int(outcomes.order[row])
+        now, previous = scene.part(slice(t, t + 1)), branches.before[t : t + 1]
+        reference = truth.objects.at(t)
+        reference_plan = system.plan(reference, now, previous=previous)[0]
+        here = truth.frame == t
+        modes = {}
+        for m, mode in enumerate(outcomes.modes):
+            perceived, plan = objects[mode].at(t), branches.plans[mode][t]
+            path_m = system.path_m(plan, float(scene.ego_speed_mps[t]))
+            modes[mode] = {
+                "loss": float(outcomes.loss[row, m]),
+                "terms": {term: float(part[row, m]) for term, part in outcomes.terms.items()},
+                "action": plan.tolist(),
+                "does": system.words(plan),
+                "path_m": None if path_m is None else _rounded(path_m),
+                "objects_m": _rounded(np.column_stack([perceived.near_m, perceived.far_m, perceived.lateral_m])),
+                "decisive": system.decisive(perceived, now, previous=previous),
+            }
+            modes[mode] |= _motion(system, now, perceived)
+            modes[mode] |= _boxes(spec, scene, truth, used[mode], objects[mode], t)
+        around = road(scene, t, truth)
+        if around is not None:
+            for mode, entry in modes.items():
+                entry |= planned(system, branches.plans[mode][t], now)
+                entry["corners_m"] = _rounded(objects[mode].at(t).corners_m)
+        return {
+            "input": str(outcomes.input[row]),
+            "unit": scene.unit,
+            "frame": str(scene.frame_ids[t]),
+            "value": float(outcomes.values[row]),
+            "speed_mps": float(scene.ego_speed_mps[t]),
+            "camera": _camera(scene.camera),
+            "image": _image(scene, t),
+            "modes": modes,
+            "reference": {
+                "action": reference_plan.tolist(),
+                "does": system.words(reference_plan),
+                "boxes": _rounded(truth.box_px[here]),
+                "classes": [str(name) for name in truth.cls[here]],
+                "corners_m": _rounded(truth.objects.corners_m[here]),
+                "decisive": system.decisive(reference, now, previous=previous),
+            }
+            | _motion(system, now, reference)
+            | ({} if around is None else planned(system, reference_plan, now)),
+        } | ({} if around is None else {"road": around})
 
-def _frame(
-    spec: CellSpec,
-    scene: Scene,
-    truth: Truth,
-    row: int,
-    *,
-    used: Mapping[str, Detections],
-    objects: Mapping[str, Objects],
-    branches: Branches,
-    outcomes: Outcomes,
-) -> dict[str, Any]:
-    system, t = outcomes.system, int(outcomes.order[row])
-    now, previous = scene.part(slice(t, t + 1)), branches.before[t : t + 1]
-    reference = truth.objects.at(t)
-    reference_plan = system.plan(reference, now, previous=previous)[0]
-    here = truth.frame == t
-    modes = {}
-    for m, mode in enumerate(outcomes.modes):
-        losses = {
-            "loss": float(outcomes.loss[row, m]),
-            "terms": {term: float(part[row, m]) for term, part in outcomes.terms.items()},
-        }
-        modes[mode] = losses | _decision(system, now, objects[mode].at(t), branches.plans[mode][t], previous=previous)
-        modes[mode] |= _boxes(spec, scene, truth, used[mode], objects[mode], t)
-    around = road(scene, t, truth)
-    if around is not None:
-        for mode, entry in modes.items():
-            entry |= planned(system, branches.plans[mode][t], now)
-            entry["corners_m"] = _rounded(objects[mode].at(t).corners_m)
-    return {
-        "input": str(outcomes.input[row]),
-        "unit": scene.unit,
-        "frame": str(scene.frame_ids[t]),
-        "value": float(outcomes.values[row]),
-        "speed_mps": float(scene.ego_speed_mps[t]),
-        "camera": _camera(scene.camera),
-        "image": _image(scene, t),
-        "modes": modes,
-        "reference": {
-            "action": reference_plan.tolist(),
-            "does": system.words(reference_plan),
-            "boxes": _rounded(truth.box_px[here]),
-            "classes": [str(name) for name in truth.cls[here]],
-            "corners_m": _rounded(truth.objects.corners_m[here]),
-            "decisive": system.decisive(reference, now, previous=previous),
-        }
-        | _motion(system, now, reference)
-        | ({} if around is None else planned(system, reference_plan, now)),
-    } | ({} if around is None else {"road": around})
-
-
-def _decision(
-    system: System,
-    scene: Scene,
-    objects: Objects,
-    plan: Float[np.ndarray, "*plan"],
-    *,
-    previous: Float[np.ndarray, "1 *plan"],
-) -> dict[str, Any]:
-    path_m = system.path_m(plan, float(scene.ego_speed_mps[0]))
-    return {
-        "action": plan.tolist(),
-        "does": system.words(plan),
-        "path_m": None if path_m is None else _rounded(path_m),
-        "objects_m": _rounded(np.column_stack([objects.near_m, objects.far_m, objects.lateral_m])),
-        "decisive": system.decisive(objects, scene, previous=previous),
-    } | _motion(system, scene, objects)
+    sizes = {sign: direction * outcomes.values for sign, direction in SIGNS.items()}
+    rows = {sign: int(np.argmax(size)) for sign, size in sizes.items() if len(size) and size.max() > 0}
+    return {sign: {"sign": sign} | frame(row) for sign, row in rows.items()}
 
 
 def _motion(system: System, scene: Scene, objects: Objects) -> dict[str, Any]:
@@ -363,3 +337,18 @@ def _pictures(definition: Mapping[str, Any]) -> dict[str, Any] | None:
     settings = cheap["settings"]
     size = {"scenes": settings["scenes"], "frames": settings["frames"]}
     return {"seed": cheap["seed"], **size} if settings == plain(asdict(WorldSettings(**size))) else None
+
+
+def notable_inputs(table: ValueTable, *, most: int = 20) -> dict[str, Any]:
+    """The inputs with the largest values as a table, with their losses and attributes; there are no frames of them."""
+    rows = np.argsort(-np.abs(table.decision_values), kind="stable")[:most]
+    columns = {"input": table.input, "unit": table.unit_ids[table.unit], "value": table.decision_values}
+    columns |= {f"loss, {mode}": table.losses[:, m] for m, mode in enumerate(table.modes)} | dict(table.attributes)
+    # A missing number is not equal to itself.
+    listed = [np.where((part := column[rows]) == part, part, np.array(None)).tolist() for column in columns.values()]
+    return {
+        "cell": "none: a file of values",
+        "frames": [],
+        "header": list(columns),
+        "rows": [*zip(*listed, strict=True)],
+    }

@@ -9,7 +9,8 @@ function frameValue(frame, frames, weights) {
 
 function explorer(cell, state, go) {
   const lead = "The most harmed and the most helped input of each test unit. Every frame has an address of its own.";
-  if (!cell.frames) return block("frames", "Frames that made or lost the value", lead, absent("there is no frames.json beside the result; ", code("deepval build"), " writes one into every cell's folder."));
+  if (!cell.frames) return block("frames", "Inputs that made or lost the value", null, absent("beside the result is neither frames.json, which ", code("deepval build"), " writes, nor the values.csv or values.parquet it judged."));
+  if (cell.frames.rows) return block("frames", "Inputs that matter most", "The inputs with the largest values, positive where escalating helps.", inputTable(cell));
   if (!cell.frames.frames.length) return block("frames", "Frames that made or lost the value", lead, absent("no input of the test units is affected."));
   const { frames } = cell;
   const list = h("ul", { class: "framelist", "aria-label": "Frames" });
@@ -46,11 +47,16 @@ function explorer(cell, state, go) {
   return section;
 }
 
+function inputTable({ name, frames: { header, rows } }) {
+  const shown = (content) => (typeof content === "number" ? String(Number(content.toPrecision(4))).replace("-", MINUS) : String(content ?? "–"));
+  const cells = rows.map((row) => row.map(shown).map((title) => ({ text: title.length > 60 ? `${title.slice(0, 59)}…` : title, title })));
+  return sortable("Inputs that matter most", header, cells, { hidden: true, file: `${name}-inputs` });
+}
+
 function frameDetail(cell, frame, state, value, weights) {
   const { frames } = cell;
   const [cheap, full] = [frames.modes[0], frames.modes[frames.modes.length - 1]];
   const words = value > 0 ? "helped" : value < 0 ? "harmed" : "unaffected";
-  const truth = frame.reference;
   const image = DATA.images[`${frames.dataset}/${frame.input}`];
   const seen = image || !frame.road || hasBoxes(frame);
   const sources = sourcesOf(frame, frames);
@@ -61,7 +67,7 @@ function frameDetail(cell, frame, state, value, weights) {
   const most = names[changes.indexOf(Math.max(...changes))];
   return [
     h("h3", {}, frame.input),
-    h("p", {}, "V = ", h("strong", { class: `num ${words}-text` }, `${value > 0 ? "+" : ""}${number(value, 2)}`), `: escalating ${{ helped: "helps this decision", harmed: "harms this decision", unaffected: "changes nothing" }[words]}. At ${number(frame.speed_mps, 1)} m/s, `, h("em", {}, cheap), ` leads to “${frame.modes[cheap].does}”, `, h("em", {}, full), ` to “${frame.modes[full].does}”; the reference leads to “${truth.does}”. The loss goes from ${number(losses[0], 2)} to ${number(losses[1], 2)}, mostly by ${most}.`),
+    h("p", {}, "V = ", h("strong", { class: `num ${words}-text` }, `${value > 0 ? "+" : ""}${number(value, 2)}`), `: escalating ${{ helped: "helps", harmed: "harms", unaffected: "changes nothing" }[words]} at ${number(frame.speed_mps, 1)} m/s. The loss goes from ${number(losses[0], 2)} to ${number(losses[1], 2)}, mostly by ${most}.`),
     h("ul", { class: "reasons" }, sources.map(({ name, item, colour }) => h("li", {}, h("strong", { style: `color: ${colour}` }, name), `: ${reason(item, frame, frames)}`))),
     ...(frame.road ? [roadView(frame, frames), ...(seen ? [cameraView(frame, frames, image)] : [])] : [cameraView(frame, frames, image), roadView(frame, frames)]).flatMap((view, i) => [i ? h("div", { style: "height: .6rem" }) : null, h("div", { class: "view" }, view)]),
     legendOf([[`${cheap} (cheap)`, "var(--cheap)", "dashed"], [`${full} (full)`, "var(--full)", "solid"], ["reference", "var(--truth)"], ...(frame.road ? [["as it was driven", "var(--ink)", "dotted"]] : []), [`thick: the object that fixes the ${frame.road ? "plan" : "action"}`, "var(--ink)", "solid"]]),
@@ -108,7 +114,7 @@ function objectOf(item, i) {
 const brief = ({ kind, score, near }) => `${kind}${known(score) ? ` ${number(score, 2)}` : ""} · ${number(near, 1)} m`;
 const motion = ({ closing, needs }) => (known(closing) ? ` · closing ${number(closing, 1)} m/s · needs ${number(needs, 1)} m/s²` : "");
 
-// The object to look at: what decides, or else what comes nearest to deciding.
+// What decides, or else what comes nearest to deciding.
 function mainObject(item) {
   if (item.decisive !== null) return item.decisive;
   const most = Math.max(0, ...(item.needs_mps2 || []));
@@ -146,7 +152,7 @@ function objectTable(sources, frame, frames) {
   return sortable(`Objects of ${frame.input}`, ["mode", "object", "score", "range, m", "closing, m/s", "needs, m/s²", "why"], rows.map((row) => row.cells), { hidden: true, file: "objects" });
 }
 
-// Labels that never lie on one another: one without room is left out, unless it must be there.
+// Labels do not overlap: those without room are left out.
 function labeller(root, size, width) {
   const taken = [];
   return (x, y, content, colour, must) => {

@@ -1,4 +1,4 @@
-// A frame from above: lanes or the corridor, what each mode saw as it lies, both plans, the logged drive.
+// A frame from above: lanes or the corridor, what each mode saw, both plans, the logged drive.
 
 const SCALE_PX = 22;
 const EMPTY = { lanes: [], drivable_m: [], crosswalks_m: [], ego_m: [[-4.5, -0.9], [0, -0.9], [0, 0.9], [-4.5, 0.9]], driven_m: [] };
@@ -8,7 +8,7 @@ function roadView(frame, frames) {
   const ends = sources.slice(0, 2);
   const truth = frame.reference;
   const road = frame.road || EMPTY;
-  // Without a road, paths of both modes lie beside one another where they are the same.
+  // Without a road, equal paths lie side by side.
   const wayOf = (item) => (item.poses || (item.path_m || []).map(([a, b]) => [null, a, b + (item === ends[0].item ? -0.18 : 0.18)])).map((pose) => [pose[1], pose[2]]);
   const outline = (item, i) => {
     if (item.corners_m) return item.corners_m[i];
