@@ -397,3 +397,61 @@ def test_streams_and_bands_are_drawn_where_there_are_some(opened, tmp_path):
     assert opened.run("document.activeElement.id") == "band"
     opened.run(choose.format(""))
     assert opened.run(bands) == 0
+
+
+def test_a_frame_says_which_object_decided_and_why(opened, page, cells):
+    content = json.loads((cells[0].parent / "frames.json").read_text(encoding="utf-8"))
+    assert content["brakes_from_mps2"] == 1.0
+    for frame in content["frames"][:3]:
+        opened.open(page, f"#frame={cells[0].parent.name}/{frame['input']}")
+        sources = [*(frame["modes"][mode] for mode in content["modes"]), frame["reference"]]
+        lines = opened.run("[...document.querySelectorAll('.reasons li')].map((li) => li.textContent)")
+        for line, source in zip(lines, sources, strict=True):
+            assert line.endswith(source["does"]) or source["decisive"] is None
+            if source["decisive"] is not None:
+                needs = source["needs_mps2"][source["decisive"]]
+                assert needs == max(source["needs_mps2"]) >= 1.0
+                assert f"needs {needs:.1f} m/s²" in line
+        table = "[aria-label^='Objects of'] table"
+        reasons = column(opened, table, "why")
+        assert len(reasons) == sum(len(source["classes"]) for source in sources)
+        decided = sum(source["decisive"] is not None for source in sources)
+        assert sum(text.startswith("decides") for text in reasons) == decided
+        opened.run(f"[...document.querySelectorAll(\"{table} button\")].find((b) => b.textContent[0] === 'r').click()")
+        ranges = [float(text.replace("\u2212", "-")) for text in column(opened, table, "range, m")]
+        assert ranges == sorted(ranges, reverse=True)
+        labels = opened.run("[...document.querySelectorAll('#frame-detail .label')].map((e) => e.textContent)")
+        assert any(" m · closing " in text for text in labels) == bool(decided)
+
+
+def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
+    rng = np.random.default_rng(4)
+    cheap, value = rng.random(60) + 1, rng.normal(0, 1, 60).round(3)
+    lines = [
+        "input,unit,loss_small,loss_large,topic,tokens",
+        *(
+            f"q{i},u{i // 10},{float(cheap[i])},{float(cheap[i] - value[i])},<b>law {i},{i if i % 3 else ''}"
+            for i in range(60)
+        ),
+    ]
+    (tmp_path / "values.csv").write_text("\n".join(lines) + "\n")
+    scores = [f"q{i},{float(score)}" for i, score in enumerate(rng.random(60))]
+    (tmp_path / "scores.csv").write_text("\n".join(["input,score", *scores]) + "\n")
+    call("evaluate", tmp_path / "values.csv", "-s", tmp_path / "scores.csv", "--draws", "50", "-o", tmp_path / "r.json")
+    call("report", tmp_path / "r.json", "--out", tmp_path / "r.html")
+    opened.open(tmp_path / "r.html")
+    table = "#frames table"
+    largest = [f"q{i}" for i in np.argsort(-np.abs(value), kind="stable")[:20]]
+    assert column(opened, table, "input") == largest
+    assert column(opened, table, "topic") == [f"<b>law {name[1:]}" for name in largest]
+    assert column(opened, table, "tokens") == [name[1:] if int(name[1:]) % 3 else "–" for name in largest]
+    opened.run("[...document.querySelectorAll('#frames thead button')].find((b) => b.textContent === 'value').click()")
+    shown = [float(text.replace("\u2212", "-")) for text in column(opened, table, "value")]
+    np.testing.assert_allclose(shown, np.sort(value[[int(name[1:]) for name in largest]])[::-1], atol=1e-3)
+    # Values that were changed since are not what was judged, and are not shown.
+    (tmp_path / "values.csv").write_text("\n".join(lines).replace("q3,", "q99,") + "\n")
+    call("report", tmp_path / "r.json", "--out", tmp_path / "r.html")
+    opened.open(tmp_path / "r.html")
+    assert "nor the values.csv or values.parquet it judged" in opened.run(
+        "document.getElementById('frames').textContent"
+    )

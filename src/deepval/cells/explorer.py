@@ -7,7 +7,6 @@ has a lane map, a frame also has a `road`, the poses of the plans and the corner
 import base64
 import glob
 import io
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
@@ -26,15 +25,18 @@ from deepval.geometry.camera import Camera, image_points_px
 from deepval.geometry.vehicle import ground_poses
 from deepval.perception.reported.detections import Detections
 from deepval.planners.observation import to_ego_m
+from deepval.systems.braking import Braking
 from deepval.systems.outcomes import Branches, Outcomes
 from deepval.systems.system import System
-from deepval.world.objects import Objects
+from deepval.tables.values import ValueTable
+from deepval.world.objects import Objects, object_deceleration_mps2
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 REACH_M = 60.0
 """Radius around the vehicle in which the road is drawn."""
 DECIMALS = 2
+"""Of every length, speed, pixel and score in the file; losses and terms are exact."""
 TRUE_TO_M = 0.1
 """Largest error of a drawn line."""
 
@@ -117,10 +119,11 @@ def thinned(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "fewer 2"
 
 
 def _rounded(numbers: np.ndarray) -> Any:
-    return (np.round(numbers, DECIMALS) + 0.0).tolist()
+    """An array as lists, with None for numbers that are not finite: JSON has no NaN."""
+    return np.where(np.isfinite(numbers), np.round(numbers, DECIMALS) + 0.0, np.array(None)).tolist()
 
 
-WIDTH_PX, QUALITY = 960, 80
+WIDTH_PX, QUALITY = 720, 70
 FOLDERS = ("", "image_02", "training/image_02")
 """Folders inside a data set's folder that may contain the pictures, which lie in folders of their units."""
 CAMERAS = ("samples/CAM_FRONT", "sensor_blobs/*/CAM_F0", "nuplan-v1.1/sensor_blobs/*/CAM_F0")
@@ -224,6 +227,7 @@ def frames(spec: CellSpec, drawn_frames: Sequence[Shown], *, most: int = MOST) -
         "modes": list(spec.order),
         "weights": {name: float(weight) for name, weight in system.weights.items()},
         "corridor_m": None if system.corridor_m is None else dict(system.corridor_m),
+        "brakes_from_mps2": system.brake_from_mps2 if isinstance(system, Braking) else None,
         "pictures": _pictures(spec.definition),
         "frames": chosen,
     }
@@ -240,88 +244,64 @@ def extremes(
     outcomes: Outcomes,
 ) -> dict[str, dict[str, Any]]:
     """The frames of a unit with the largest harm and the largest benefit, by sign; a sign without one has no entry."""
-    drawn_frames = {}
-    for sign, direction in SIGNS.items():
-        size = direction * outcomes.values
-        if len(size) and size.max() > 0:
-            row = int(np.argmax(size))
-            drawn_frames[sign] = {"sign": sign} | _frame(
-                spec, scene, truth, row, used=used, objects=objects, branches=branches, outcomes=outcomes
-            )
-    return drawn_frames
+
+    def frame(row: int) -> dict[str, Any]:
+        system, t = outcomes.system, int(outcomes.order[row])
+        now, previous = scene.part(slice(t, t + 1)), branches.before[t : t + 1]
+        reference = truth.objects.at(t)
+        reference_plan = system.plan(reference, now, previous=previous)[0]
+        here = truth.frame == t
+        modes = {}
+        for m, mode in enumerate(outcomes.modes):
+            perceived, plan = objects[mode].at(t), branches.plans[mode][t]
+            path_m = system.path_m(plan, float(scene.ego_speed_mps[t]))
+            modes[mode] = {
+                "loss": float(outcomes.loss[row, m]),
+                "terms": {term: float(part[row, m]) for term, part in outcomes.terms.items()},
+                "action": plan.tolist(),
+                "does": system.words(plan),
+                "path_m": None if path_m is None else _rounded(path_m),
+                "objects_m": _rounded(np.column_stack([perceived.near_m, perceived.far_m, perceived.lateral_m])),
+                "decisive": system.decisive(perceived, now, previous=previous),
+            }
+            modes[mode] |= _motion(system, now, perceived)
+            modes[mode] |= _boxes(spec, scene, truth, used[mode], objects[mode], t)
+        around = road(scene, t, truth)
+        if around is not None:
+            for mode, entry in modes.items():
+                entry |= planned(system, branches.plans[mode][t], now)
+                entry["corners_m"] = _rounded(objects[mode].at(t).corners_m)
+        return {
+            "input": str(outcomes.input[row]),
+            "unit": scene.unit,
+            "frame": str(scene.frame_ids[t]),
+            "value": float(outcomes.values[row]),
+            "speed_mps": float(scene.ego_speed_mps[t]),
+            "camera": _camera(scene.camera),
+            "image": _image(scene, t),
+            "modes": modes,
+            "reference": {
+                "action": reference_plan.tolist(),
+                "does": system.words(reference_plan),
+                "boxes": _rounded(truth.box_px[here]),
+                "classes": [str(name) for name in truth.cls[here]],
+                "corners_m": _rounded(truth.objects.corners_m[here]),
+                "decisive": system.decisive(reference, now, previous=previous),
+            }
+            | _motion(system, now, reference)
+            | ({} if around is None else planned(system, reference_plan, now)),
+        } | ({} if around is None else {"road": around})
+
+    sizes = {sign: direction * outcomes.values for sign, direction in SIGNS.items()}
+    rows = {sign: int(np.argmax(size)) for sign, size in sizes.items() if len(size) and size.max() > 0}
+    return {sign: {"sign": sign} | frame(row) for sign, row in rows.items()}
 
 
-def _frame(
-    spec: CellSpec,
-    scene: Scene,
-    truth: Truth,
-    row: int,
-    *,
-    used: Mapping[str, Detections],
-    objects: Mapping[str, Objects],
-    branches: Branches,
-    outcomes: Outcomes,
-) -> dict[str, Any]:
-    system, t = outcomes.system, int(outcomes.order[row])
-    now, previous = scene.part(slice(t, t + 1)), branches.before[t : t + 1]
-    reference = truth.objects.at(t)
-    reference_plan = system.plan(reference, now, previous=previous)[0]
-    here = truth.frame == t
-    modes = {}
-    for m, mode in enumerate(outcomes.modes):
-        losses = {
-            "loss": float(outcomes.loss[row, m]),
-            "terms": {term: float(part[row, m]) for term, part in outcomes.terms.items()},
-        }
-        modes[mode] = losses | _decision(system, now, objects[mode].at(t), branches.plans[mode][t], previous=previous)
-        modes[mode] |= _boxes(spec, scene, truth, used[mode], objects[mode], t)
-    modes = {mode: {key: entry[key] for key in _MODE_KEYS} for mode, entry in modes.items()}
-    around = road(scene, t, truth)
-    more = {} if around is None else {"road": around}
-    if more:
-        for mode, entry in modes.items():
-            entry |= planned(system, branches.plans[mode][t], now)
-            entry["corners_m"] = _rounded(objects[mode].at(t).corners_m)
-    return {
-        "input": str(outcomes.input[row]),
-        "unit": scene.unit,
-        "frame": str(scene.frame_ids[t]),
-        "value": float(outcomes.values[row]),
-        "speed_mps": float(scene.ego_speed_mps[t]),
-        "camera": _camera(scene.camera),
-        "image": _image(scene, t),
-        "modes": modes,
-        "reference": {
-            "action": reference_plan.tolist(),
-            "does": system.words(reference_plan),
-            "boxes": _numbers(truth.box_px[here]),
-            "classes": [str(name) for name in truth.cls[here]],
-            "corners_m": _numbers(truth.objects.corners_m[here]),
-            "decisive": system.decisive(reference, now, previous=previous),
-        }
-        | (planned(system, reference_plan, now) if more else {}),
-    } | more
-
-
-_MODE_KEYS = ("loss", "terms", "action", "does", "path_m", "boxes", "classes", "scores", "objects_m", "decisive")
-
-
-def _decision(
-    system: System,
-    scene: Scene,
-    objects: Objects,
-    plan: Float[np.ndarray, "*plan"],
-    *,
-    previous: Float[np.ndarray, "1 *plan"],
-) -> dict[str, Any]:
-    path_m = system.path_m(plan, float(scene.ego_speed_mps[0]))
-    return {
-        "action": plan.tolist(),
-        "does": system.words(plan),
-        "path_m": None if path_m is None else path_m.tolist(),
-        "objects_m": _numbers(np.column_stack([objects.near_m, objects.far_m, objects.lateral_m])),
-        "decisive": system.decisive(objects, scene, previous=previous),
-    }
+def _motion(system: System, scene: Scene, objects: Objects) -> dict[str, Any]:
+    """Closing speed of each object, and the deceleration it requires, 0 off the corridor of the braking controller."""
+    settings = system.required if isinstance(system, Braking) else None
+    needs = object_deceleration_mps2(objects, scene.ego_speed_mps, settings=settings)
+    return {"closing_mps": _rounded(objects.closing_mps), "needs_mps2": _rounded(needs)}
 
 
 def _boxes(spec: CellSpec, scene: Scene, truth: Truth, used: Detections, objects: Objects, t: int) -> dict[str, Any]:
@@ -330,7 +310,7 @@ def _boxes(spec: CellSpec, scene: Scene, truth: Truth, used: Detections, objects
     reported = behind >= 0
     box_px, score = np.full((len(behind), 4), np.nan), np.full(len(behind), np.nan)
     box_px[reported], score[reported] = used.box_px[behind[reported]], used.score[behind[reported]]
-    return {"boxes": _numbers(box_px), "classes": [str(kind) for kind in objects.at(t).cls], "scores": _numbers(score)}
+    return {"boxes": _rounded(box_px), "classes": [str(kind) for kind in objects.at(t).cls], "scores": _rounded(score)}
 
 
 def _camera(camera: Camera) -> dict[str, Any]:
@@ -359,12 +339,16 @@ def _pictures(definition: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"seed": cheap["seed"], **size} if settings == plain(asdict(WorldSettings(**size))) else None
 
 
-def _numbers(array: np.ndarray) -> Any:
-    """An array as lists, with None for numbers that are not finite: JSON has no NaN."""
-
-    def finite(value: Any) -> Any:
-        if isinstance(value, list):
-            return [finite(item) for item in value]
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    return finite(array.tolist())
+def notable_inputs(table: ValueTable, *, most: int = 20) -> dict[str, Any]:
+    """The inputs with the largest values as a table, with their losses and attributes; there are no frames of them."""
+    rows = np.argsort(-np.abs(table.decision_values), kind="stable")[:most]
+    columns = {"input": table.input, "unit": table.unit_ids[table.unit], "value": table.decision_values}
+    columns |= {f"loss, {mode}": table.losses[:, m] for m, mode in enumerate(table.modes)} | dict(table.attributes)
+    # A missing number is not equal to itself.
+    listed = [np.where((part := column[rows]) == part, part, np.array(None)).tolist() for column in columns.values()]
+    return {
+        "cell": "none: a file of values",
+        "frames": [],
+        "header": list(columns),
+        "rows": [*zip(*listed, strict=True)],
+    }

@@ -275,6 +275,8 @@ MOST = 200
 """Largest number of frames read from a file: half of them the most harmed, half the most helped."""
 FRAME_KEYS = frozenset({"value", "modes", "reference", "camera"})
 """Keys by which a frame is recognised while its file is read."""
+COLUMNS = ("objects_m", "boxes", "classes", "scores", "corners_m", "closing_mps", "needs_mps2")
+"""Lists with an entry per object."""
 Known = float | None
 """A number, or null where it is undefined."""
 Point = tuple[float, float]
@@ -289,6 +291,8 @@ class Decided(TypedDict):
     decisive: int | None
     boxes: list[tuple[Known, Known, Known, Known]]
     classes: list[str]
+    closing_mps: NotRequired[list[Known]]
+    needs_mps2: NotRequired[list[Known]]
     poses: NotRequired[list[list[float]] | None]
     footprint_m: NotRequired[list[Point] | None]
 
@@ -384,6 +388,7 @@ class FramesForm(TypedDict):
     modes: list[str]
     weights: dict[str, float]
     corridor_m: CorridorForm | None
+    brakes_from_mps2: NotRequired[float | None]
     pictures: PicturesForm | None
     frames: list[FrameForm]
 
@@ -456,13 +461,12 @@ def _amiss(frame: dict[str, Any], modes: list[str]) -> str | None:
         return f"must have all modes of the cell, two or more ({', '.join(modes)})"
     for name in modes:
         entry = frame["modes"][name]
-        columns = [entry[key] for key in ("objects_m", "boxes", "classes", "scores", "corners_m") if key in entry]
-        if len({len(column) for column in columns}) > 1:
+        if len({len(entry[key]) for key in COLUMNS if key in entry}) > 1:
             return f"must have as many boxes, classes and scores as objects in mode {name!r}"
         if entry["decisive"] is not None and not 0 <= entry["decisive"] < len(entry["objects_m"]):
             return f"must name one of its objects as decisive in mode {name!r}"
     truth = frame["reference"]
-    if len({len(truth[key]) for key in ("boxes", "classes", "corners_m")}) > 1:
+    if len({len(truth[key]) for key in COLUMNS if key in truth}) > 1:
         return "must have as many boxes and classes as objects in its reference"
     if truth["decisive"] is not None and not 0 <= truth["decisive"] < len(truth["corners_m"]):
         return "must name one of its objects as decisive in its reference"

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -18,6 +19,7 @@ from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.evaluation import gain_curves
 from deepval.results import Result
+from deepval.tables.values import read_values
 
 RESULT, FRAMES = "result", "frames"
 """Files of these names are named after their folder."""
@@ -150,6 +152,7 @@ def page_text(
 
     loaded = {name: item.result for name, item in results.items()}
     frames_by_cell = _frames_by_cell(results, frames or {})
+    frames_by_cell |= _inputs_by_cell({name: item for name, item in results.items() if name not in frames_by_cell})
     return html.render(loaded, frames_by_cell, images=_pictures(frames_by_cell, image_root) if images else None)
 
 
@@ -186,6 +189,20 @@ def _frames_by_cell(results: Mapping[str, ResultInFolder], frames: Mapping[str, 
     from deepval.cells.view_files import read_frames
 
     return {name: read_frames(path) for name, path in (_beside(results, "frames.json") | dict(frames)).items()}
+
+
+def _inputs_by_cell(results: Mapping[str, ResultInFolder]) -> dict[str, dict[str, Any]]:
+    """The inputs that matter most, where the file of values beside a result is what it judged."""
+    from deepval.cells.explorer import notable_inputs
+
+    inputs = {}
+    for file in ("values.csv", "values.parquet"):
+        for name, path in _beside(results, file).items():
+            judged = results[name].result.provenance
+            with suppress(InputError):  # a file of other columns or units is not what was judged
+                table = read_values(path).restrict(judged.units)
+                inputs |= {name: notable_inputs(table)} if table.digest == judged.table else {}
+    return inputs
 
 
 def _files_by_cell(texts: list[str], usual: str) -> dict[str, Path]:

@@ -1,25 +1,34 @@
-// A frame on its road from above: lanes, what each mode saw as it lies, both plans with the footprint at their end, the logged drive.
+// A frame from above: lanes or the corridor, what each mode saw, both plans, the logged drive.
 
 const SCALE_PX = 22;
+const EMPTY = { lanes: [], drivable_m: [], crosswalks_m: [], ego_m: [[-4.5, -0.9], [0, -0.9], [0, 0.9], [-4.5, 0.9]], driven_m: [] };
 
 function roadView(frame, frames) {
-  const modes = frames.modes;
-  const ends = [modes[0], modes[modes.length - 1]].map((name, m) => ({ name, item: frame.modes[name], colour: m ? "var(--full)" : "var(--cheap)", dash: m ? null : "7 4" }));
+  const sources = sourcesOf(frame, frames);
+  const ends = sources.slice(0, 2);
   const truth = frame.reference;
-  const { road } = frame;
-  const matters = [...road.driven_m, ...road.ego_m, ...[truth, ...ends.map((end) => end.item)].flatMap((item) => [...(item.poses || []).map((pose) => [pose[1], pose[2]]), ...(item.footprint_m || []), ...(item.decisive === null ? [] : item.corners_m[item.decisive])])];
+  const road = frame.road || EMPTY;
+  // Without a road, equal paths lie side by side.
+  const wayOf = (item) => (item.poses || (item.path_m || []).map(([a, b]) => [null, a, b + (item === ends[0].item ? -0.18 : 0.18)])).map((pose) => [pose[1], pose[2]]);
+  const outline = (item, i) => {
+    if (item.corners_m) return item.corners_m[i];
+    const { near, far, low, high } = objectOf(item, i);
+    return [[near, low], [far, low], [far, high], [near, high]];
+  };
+  const matters = [...road.driven_m, ...road.ego_m, ...sources.flatMap(({ item }) => [...wayOf(item), ...(item.footprint_m || []), ...(item.decisive === null ? [] : outline(item, item.decisive))])];
   const reach = (values, least, most) => Math.min(most, Math.max(least, ...values));
-  const front = reach(matters.map((p) => p[0] + 6), 36, 70);
-  const back = reach(matters.map((p) => 5 - p[0]), 12, 30);
-  const left = reach(matters.map((p) => p[1] + 5), 11, 40);
-  const right = reach(matters.map((p) => 5 - p[1]), 11, 40);
+  const front = reach(matters.map((p) => p[0] + 6), 36, 90);
+  const least = frame.road ? 11 : 6;
+  const back = frame.road ? reach(matters.map((p) => 5 - p[0]), 12, 30) : 6;
+  const left = reach(matters.map((p) => p[1] + 5), least, 40);
+  const right = reach(matters.map((p) => 5 - p[1]), least, 40);
   const wide = innerWidth < 704 ? 400 : 760;
   const scale = wide / (front + back);
   const high = (left + right) * scale;
   const x = (m) => (m + back) * scale;
   const y = (m) => (left - m) * scale;
   const points = (list) => list.map((p) => `${x(p[0])},${y(p[1])}`).join(" ");
-  const root = s("svg", { viewBox: `0 0 ${wide} ${high + SCALE_PX}`, role: "img", "aria-label": `Bird's-eye view of ${frame.input}: the vehicle drives to the right; lanes, objects of both modes and the reference, both plans` });
+  const root = s("svg", { viewBox: `0 0 ${wide} ${high + SCALE_PX}`, role: "img", "aria-label": `Bird's-eye view of ${frame.input}: the vehicle drives to the right; objects of both modes and the reference, both plans` });
   const shape = (list, attributes) => root.append(s("polygon", { points: points(list), ...attributes }));
   const way = (list, attributes) => root.append(s("polyline", { points: points(list), fill: "none", ...attributes }));
   for (const outline of road.drivable_m) shape(outline, { fill: "var(--even)", "fill-opacity": 0.18 });
@@ -27,25 +36,35 @@ function roadView(frame, frames) {
   for (const lane of road.lanes) if (lane.width_m && lane.centre_m.length) way(lane.centre_m, { class: "strip", stroke: "var(--even)", "stroke-opacity": 0.16, "stroke-width": lane.width_m * scale });
   for (const outline of road.crosswalks_m) shape(outline, { fill: "var(--line)", stroke: "var(--even)", "stroke-width": 1, "stroke-dasharray": "3 3", "data-tip": "crosswalk" });
   for (const lane of road.lanes) if (lane.centre_m.length) way(lane.centre_m, { class: "centreline", stroke: lane.red ? "var(--harmed)" : "var(--even)", "stroke-width": lane.red ? 2.5 : 1.2, "stroke-dasharray": lane.connector ? "2 4" : null, "data-tip": lane.red ? "shut by a red light" : null });
+  const { corridor_m: corridor } = frames;
+  if (corridor && !frame.road) shape([[0, 1], [1, 1], [1, -1], [0, -1]].map(([a, b]) => [a * Math.min(corridor.far, front), b * corridor.half_width]), { class: "corridor", fill: "var(--accent)", opacity: 0.09 });
   truth.corners_m.forEach((corners, i) => {
     const chosen = i === truth.decisive;
-    shape(corners, { class: "truth", fill: "var(--truth)", "fill-opacity": chosen ? 0.8 : 0.45, stroke: chosen ? "var(--ink)" : "none", "stroke-width": 2.5, "data-tip": `reference: ${truth.classes[i] || "object"}${chosen ? "\nwhat the plan should rest on" : ""}` });
+    shape(corners, { class: "truth", fill: "var(--truth)", "fill-opacity": chosen ? 0.8 : 0.45, stroke: chosen ? "var(--ink)" : "none", "stroke-width": 2.5, "data-tip": objectTip("reference", truth, i, frame, frames) });
   });
-  ends.forEach(({ name, item, colour, dash }) => item.corners_m.forEach((corners, i) => {
+  ends.forEach(({ name, item, colour, dash }) => item.classes.forEach((_, i) => {
     const chosen = i === item.decisive;
-    shape(corners, { class: chosen ? "seen decisive" : "seen", fill: colour, "fill-opacity": chosen ? 0.35 : 0.05, stroke: colour, "stroke-width": chosen ? 4 : 1.4, "stroke-dasharray": dash && "5 3", "data-tip": `${name}: ${item.classes[i] || "object"}, ${number(item.objects_m[i][0], 1)} m ahead${chosen ? "\nfixes the plan" : ""}` });
+    shape(outline(item, i), { class: chosen ? "seen decisive" : "seen", fill: colour, "fill-opacity": chosen ? 0.35 : 0.05, stroke: colour, "stroke-width": chosen ? 4 : 1.4, "stroke-dasharray": dash && "5 3", "data-tip": objectTip(name, item, i, frame, frames) });
   }));
   shape(road.ego_m, { fill: "var(--ink)", "data-tip": `ego, ${number(frame.speed_mps, 1)} m/s` });
   if (truth.poses) way([[0, 0], ...truth.poses.map((pose) => [pose[1], pose[2]])], { class: "asked", stroke: "var(--truth)", "stroke-width": 2, "data-tip": `reference: ${truth.does}` });
   ends.slice().reverse().forEach(({ name, item, colour, dash }) => {
-    if (!item.poses) return;
-    const last = item.poses[item.poses.length - 1];
-    const tip = `${name} after ${number(last[0], 0)} s: ${item.does}`;
-    shape(item.footprint_m, { class: "footprint", fill: colour, "fill-opacity": 0.16, stroke: colour, "stroke-width": 2, "stroke-dasharray": dash && "5 3", "data-tip": tip });
-    way([[0, 0], ...item.poses.map((pose) => [pose[1], pose[2]])], { class: "planned", stroke: colour, "stroke-width": 3, "stroke-dasharray": dash, "stroke-linecap": "round", "data-tip": tip });
-    for (const pose of item.poses) root.append(dot(x(pose[1]), y(pose[2]), colour, { r: pose === last ? 4.5 : 2.5, "data-tip": `${name} after ${number(pose[0], 1)} s` }));
+    const points = wayOf(item);
+    if (!points.length) return;
+    const time = (i) => number(item.poses ? item.poses[i][0] : (3 * i) / (points.length - 1), 1);
+    const tip = `${name} after ${time(points.length - 1)} s: ${item.does}`;
+    const drawn = { stroke: colour, "stroke-dasharray": dash && "5 3", "data-tip": tip };
+    if (item.footprint_m) shape(item.footprint_m, { ...drawn, class: "footprint", fill: colour, "fill-opacity": 0.16, "stroke-width": 2 });
+    way(item.poses ? [[0, 0], ...points] : points, { ...drawn, class: "planned", "stroke-width": 3, "stroke-linecap": "round" });
+    points.forEach((p, i) => root.append(dot(x(p[0]), y(p[1]), colour, { r: i === points.length - 1 ? 4.5 : item.poses ? 2.5 : 0, "data-tip": `${name} after ${time(i)} s` })));
   });
   way(road.driven_m, { class: "driven", stroke: "var(--ink)", "stroke-width": 2, "stroke-dasharray": "1 5", "stroke-linecap": "round", "data-tip": "as it was driven" });
+  const put = labeller(root, 12, wide);
+  for (const { name, item, colour } of sources) {
+    const i = mainObject(item);
+    const object = i === null ? null : objectOf(item, i);
+    if (object && object.near < front) put(x(object.far) + 6, y((object.low + object.high) / 2), `${name}: ${number(object.near, 1)} m${wide < 700 && known(object.needs) ? ` · needs ${number(object.needs, 1)} m/s²` : motion(object)}`, colour, true);
+  }
   // The scale lies below the road, on ground of its own: nothing that is drawn can lie under its figures.
   root.append(s("rect", { x: 0, y: high, width: wide, height: SCALE_PX, fill: "var(--card)" }));
   for (let m = Math.ceil(-back / 10) * 10; x(m) + 36 < wide; m += 10) root.append(text(x(m) + 4, high + 15, m ? `${number(m, 0)} m` : "0", { class: "tick" }), line(x(m), high, x(m), high + 7, { stroke: "var(--faint)" }));
