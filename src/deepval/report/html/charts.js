@@ -44,12 +44,12 @@ function wrapped(words, room) {
 }
 
 // Horizontal rows over one shared axis: label, mark, value text. On narrow pages the label stands above its mark.
-function rowChart(width, rows, { domain, tick, label, axis, mark, valueText = () => "", valueRoom = 150, note = () => "", restingText = false }) {
+function rowChart(width, rows, { domain, tick, label, axis, mark, valueText = () => "", valueRoom = 150, note = () => "", restingText = false, step: rowStep = 26 }) {
   const narrow = width < 560;
   const longest = Math.max(...rows.map((row) => row.name.length), 4) * 7.2 + 14;
   const left = narrow ? 2 : Math.min(longest, width * 0.3);
   const right = narrow ? 6 : valueRoom;
-  const step = narrow ? 48 : 34;
+  const step = narrow ? 48 : rowStep;
   const top = 6;
   const height = top + rows.length * step + 42 + 15 * (wrapped(axis, narrow ? width / 6.2 : 200).length - 1);
   const root = canvas(width, height, label);
