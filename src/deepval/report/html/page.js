@@ -16,9 +16,14 @@ const firstOf = (cell) => CELLS.findIndex((other) => other.name === groupOf(cell
 const alike = (cell, kind) => CELLS.indexOf(sameCell(cell).find((other) => kindOf(other) === kind) || cell);
 
 function start() {
+  for (const { result } of CELLS) for (const part of ["rows", "gaps", "streams"]) result[part] = result[part].rows.map((row) => Object.fromEntries(result[part].names.map((name, i) => [name, row[i]])));
   const names = [...new Set(CELLS.flatMap((cell) => own(cell.result.rows).map((row) => row.allocator)))].sort();
   names.forEach((name, i) => { state.colours[name] = `var(--s${i % 8})`; state.dashes[name] = i < 8 ? null : "9 3"; });
-  for (const cell of CELLS) if (cell.result.inputs) cell.result.inputs = unpacked(cell.result.inputs);
+  const shared = (part) => (typeof part === "string" ? CELLS.find((cell) => cell.name === part) : null);
+  for (const cell of CELLS) {
+    cell.frames = (shared(cell.frames) || cell).frames;
+    if (cell.inputs) cell.result.inputs = shared(cell.inputs) ? shared(cell.inputs).result.inputs : unpacked(cell.inputs);
+  }
   for (const cell of CELLS) if (cell.result.inputs) state.weights[cell.name] = { ...cell.result.inputs.weights };
   document.getElementById("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true));
   const groups = CELLS.filter((cell) => cell.name === groupOf(cell));
