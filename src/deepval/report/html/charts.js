@@ -106,7 +106,6 @@ function curveChart(width, lines, { label, points }) {
     const down = bands.map((p) => `${x(p[0])},${y(p[2])}`).reverse();
     root.append(s("polygon", { points: [`${x(0)},${y(0)}`, ...up, ...down].join(" "), fill: item.stale ? "var(--unsure)" : item.colour, opacity: item.stale ? 0.07 : 0.13 }));
   }
-  const ends = [];
   for (const item of lines) {
     const found = defined(item);
     if (!found.length) continue;
@@ -122,7 +121,6 @@ function curveChart(width, lines, { label, points }) {
       const interval = known(p[2]) && !item.stale ? ` ${span(p[2], p[3], (v) => number(100 * v, 1))}` : "";
       root.append(s("circle", { cx: x(p[0]), cy: y(p[1]), r: 9, fill: "transparent", "data-tip": `${item.allocator} at ${share(p[0])}\n${percent(p[1])}${interval}` }));
     }
-    ends.push({ item, at: found[found.length - 1][1] });
   }
   if (!narrow) {
     // All lines meet where everything is escalated: names stand beside where they differ, at the widest place.

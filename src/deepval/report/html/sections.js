@@ -158,7 +158,7 @@ function hero(cell, view, state) {
       h("div", {}, rows.length ? differences(cell, view, state) : null),
       h("div", {}, h("h3", {}, `Does ${setting.modes[setting.modes.length - 1]} help or harm?`), signBar(setting),
         h("h3", {}, "What next"), h("p", {}, why), h("pre", { class: "command", id: "next", tabindex: "0" }, command.replaceAll(" --", " \\\n  --")),
-        h("p", { class: "note" }, "Words: ", [["points"], ["random"], ["never"], ["interval"], ["second opinion"]].map(([name], i) => [i ? ", " : "", term(name)]), "; ", h("a", { href: "#glossary", onclick: jump }, "all words"), "."))));
+        h("p", { class: "note" }, "Words: ", ["points", "random", "never", "interval", "second opinion"].map((name, i) => [i ? ", " : "", term(name)]), "; ", h("a", { href: "#glossary", onclick: jump }, "all words"), "."))));
 }
 
 // Every verdict as a sentence, and what it rests on.
@@ -389,7 +389,7 @@ function gapSplit(cell, view, state) {
   });
   const table = behind("Gap to the oracle", ["allocator", "gap", "overhead", "ranking", "causal"], rows.map((row) => [row.name, percent(per(row.gap), 2), ...parts.map(([name]) => (known(row[name]) ? percent(per(row[name]), 2) : "not measured"))]));
   const causal = rows.some((row) => known(row.causal));
-  return block("gap", "Why it gains less than the oracle", lead, chart(draw, table, () => legendOf(parts.filter(([name]) => name !== "causal" || causal))),
+  return block("gap", "Why it gains less than the oracle", lead, folded("Show the chart", chart(draw, table, () => legendOf(parts.filter(([name]) => name !== "causal" || causal)))),
     view.stale ? h("p", { class: "note" }, "The page does not compute the causal part again: run the command.") : causal ? h("p", { class: "note" }, "A negative causal part means that the causal policy happened to escalate better inputs than the ranking.") : null);
 }
 
@@ -441,7 +441,7 @@ function leaveOut(cell, view, state) {
       g.append(dot(x(row.ndg), y, state.colours[row.name] || "var(--unsure)"));
     },
   });
-  return [h("h3", {}, "Without any one unit"), chart(draw, behind("Leave one unit out", ["allocator", ...(onLadder(rows) ? ["oracle"] : []), "nDG", "smallest", "largest", "unit"], rows.map((row) => [row.name, ...(onLadder(rows) ? [row.oracle || ""] : []), number(row.ndg), number(row.ndg_without_lo), number(row.ndg_without_hi), row.ndg_without_unit || "undefined"])))];
+  return folded("Without any one unit", chart(draw, behind("Leave one unit out", ["allocator", ...(onLadder(rows) ? ["oracle"] : []), "nDG", "smallest", "largest", "unit"], rows.map((row) => [row.name, ...(onLadder(rows) ? [row.oracle || ""] : []), number(row.ndg), number(row.ndg_without_lo), number(row.ndg_without_hi), row.ndg_without_unit || "undefined"]))));
 }
 
 function tiesSection(cell, view) {

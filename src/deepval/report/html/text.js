@@ -86,7 +86,6 @@ const GLOSSARY = {
   mode: "A way to process an input: cheap or full (model, arm, fidelity).",
   escalate: "Run the full mode on an input (route, defer).",
   budget: "How much may be escalated: a share of the inputs, or of what escalating all would cost in time, energy or money.",
-  "decision value": "Loss under the cheap mode minus loss under the full mode; negative where the full mode harms.",
   points: "Hundredths of the all-cheap loss: the loss if nothing is escalated.",
   gain: "Loss that an allocator removes, as a share of the all-cheap loss.",
   nDG: "Normalized decision gain: the share of the oracle's gain.",
@@ -96,7 +95,5 @@ const GLOSSARY = {
   oracle: "Escalates the inputs of largest value. Nobody can run it: it uses the answer.",
   interval: "95 % interval over draws of units. Better or worse: it excludes zero.",
   "second opinion": "A wider interval for few or unequal units. If it disagrees, the verdict is uncertain.",
-  verdict: "Better, worse or unresolved (not told apart), against random at the same budget.",
-  "rests on": "Without that one unit the verdict changes.",
 };
 const term = (name, words = name) => h("span", { class: "term", tabindex: "0", "data-tip": GLOSSARY[name] }, words);
