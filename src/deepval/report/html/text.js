@@ -79,7 +79,7 @@ function csvOf(header, rows) {
   return [header, ...rows].map((row) => row.map((text) => cell(String(text))).join(",")).join("\n") + "\n";
 }
 
-// Words of the page, for hovering and for the list at its end.
+// Words, for hovering and for the list at the end.
 const GLOSSARY = {
   unit: "A group of inputs that belong together, such as a drive, a user or a task (cluster). Intervals draw whole units.",
   allocator: "What decides which inputs get the expensive mode (router, policy, gate).",
@@ -91,7 +91,6 @@ const GLOSSARY = {
   nDG: "Normalized decision gain: the share of the oracle's gain.",
   random: "Escalates as many inputs, chosen by chance.",
   never: "Escalates nothing: its gain is zero.",
-  always: "Escalates everything, whatever the budget.",
   oracle: "Escalates the inputs of largest value. Nobody can run it: it uses the answer.",
   interval: "95 % interval over draws of units. Better or worse: it excludes zero.",
   "second opinion": "A wider interval for few or unequal units. If it disagrees, the verdict is uncertain.",
