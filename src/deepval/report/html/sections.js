@@ -24,7 +24,7 @@ function legendOf(items) {
     h("li", {}, h("i", { class: stroke ? "stroke" : null, style: stroke ? `border-color: ${colour}; border-top-style: ${stroke}` : `background: ${colour}` }), name)));
 }
 
-// What is opened on demand; its charts are drawn then.
+// Opened on demand.
 const folded = (summary, ...children) => h("details", { class: "more", ontoggle: () => state.draw() }, h("summary", {}, summary), ...children);
 
 function jump(event) {
