@@ -114,11 +114,20 @@ def test_no_script_writes_markup():
 
 def test_undefined_is_said_and_never_zero():
     data = data_of(html.render({"empty": nothing()}))
-    row = next(row for row in data["cells"][0]["result"]["rows"] if row["allocator"] == "mine")
+    stored = data["cells"][0]["result"]["rows"]
+    rows = [dict(zip(stored["names"], row, strict=True)) for row in stored["rows"]]
+    row = next(row for row in rows if row["allocator"] == "mine")
     assert row["ndg"] is row["gain_share"] is row["versus_random"] is None
     assert "the oracle gains nothing" in row["reason"]
     verdicts = data["cells"][0]["tables"][0]
     assert all(cells[verdicts["header"].index("nDG")][0] == "–" for cells in verdicts["rows"])
+
+
+def test_what_results_of_a_cell_share_is_in_the_page_once():
+    frames = {"frames": [], "cell": "c"}
+    data = data_of(html.render({"a": judged(), "a, charged": judged()}, {"a": frames, "a, charged": dict(frames)}))
+    assert [cell["frames"] for cell in data["cells"]] == [frames, "a"]
+    assert [cell["inputs"] for cell in data["cells"]] == [None, None]
 
 
 def test_without_scripts_the_numbers_are_there():
@@ -132,7 +141,8 @@ def test_every_table_can_be_saved():
     result = judged()
     cell = data_of(html.render({"a": result}))["cells"][0]
     assert cell["csv"] == deepval.report.FORMS["csv"](result)
-    assert cell["latex"] == deepval.report.FORMS["latex"](result)
+    latex = cell["latex"] + "\n".join(table["latex"] for table in cell["tables"]) + "\n"
+    assert latex == deepval.report.FORMS["latex"](result)
     assert all(table["latex"].startswith("\\begin{table}") for table in cell["tables"])
 
 

@@ -57,10 +57,9 @@ def render(
     if unknown:
         raise InputError(f"Frames must be of a cell of the report, {', '.join(sorted(results))}; found {unknown[0]!r}.")
     names = sorted(results)
-    data = {
-        "cells": [_cell(name, results[name], frames.get(name)) for name in names],
-        "images": {key: (images or {})[key] for key in sorted(images or {})},
-    }
+    cells = [_cell(name, results[name], frames.get(name)) for name in names]
+    _share(cells)
+    data = {"cells": cells, "images": dict(sorted((images or {}).items()))}
     plain = "\n\n".join(f"# {name}\n\n{forms.result_markdown(results[name])}" for name in names)
     style, head = (f"\n{_file(name)}" for name in ("style.css", "head.js"))
     script = f'\n"use strict";\n(() => {{\n{"".join(_file(name) for name in SCRIPTS)}}})();\n'
@@ -85,14 +84,32 @@ def write(result: Result, path: str | Path, *, name: str | None = None) -> Path:
 
 
 def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[str, Any]:
+    content = {key: value for key, value in result.to_dict().items() if key not in ("thresholds", "samples", "inputs")}
+    content |= {key: _by_column(content[key]) for key in ("rows", "gaps", "streams")}
     return {
         "name": name,
-        "result": result.to_dict() | ({"inputs": _pack(result.inputs)} if result.inputs else {}),
+        "result": content,
+        "inputs": _pack(result.inputs) if result.inputs else None,
         "tables": [_table(table) for table in result_tables(result)],
         "csv": forms.result_csv(result),
-        "latex": forms.result_latex(result),
+        "latex": forms.result_latex(result).partition("\\begin{table}")[0],
         "frames": frames,
     }
+
+
+def _by_column(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Records of the same fields, with the names once."""
+    names = list(records[0]) if records else []
+    return {"names": names, "rows": [[record[name] for name in names] for record in records]}
+
+
+def _share(cells: list[dict[str, Any]]) -> None:
+    """Replace inputs and frames that an earlier cell has by the name of that cell."""
+    for part in ("inputs", "frames"):
+        first: dict[str, str] = {}
+        for cell in cells:
+            owner = first.setdefault(json_packed(cell[part]), cell["name"])
+            cell[part] = cell[part] if owner == cell["name"] or cell[part] is None else owner
 
 
 def _pack(inputs: Inputs) -> dict[str, Any]:

@@ -44,12 +44,12 @@ function wrapped(words, room) {
 }
 
 // Horizontal rows over one shared axis: label, mark, value text. On narrow pages the label stands above its mark.
-function rowChart(width, rows, { domain, tick, label, axis, mark, valueText = () => "", valueRoom = 150, note = () => "", restingText = false }) {
+function rowChart(width, rows, { domain, tick, label, axis, mark, valueText = () => "", valueRoom = 150, note = () => "", restingText = false, step: rowStep = 26 }) {
   const narrow = width < 560;
   const longest = Math.max(...rows.map((row) => row.name.length), 4) * 7.2 + 14;
   const left = narrow ? 2 : Math.min(longest, width * 0.3);
   const right = narrow ? 6 : valueRoom;
-  const step = narrow ? 48 : 34;
+  const step = narrow ? 48 : rowStep;
   const top = 6;
   const height = top + rows.length * step + 42 + 15 * (wrapped(axis, narrow ? width / 6.2 : 200).length - 1);
   const root = canvas(width, height, label);
@@ -106,7 +106,6 @@ function curveChart(width, lines, { label, points }) {
     const down = bands.map((p) => `${x(p[0])},${y(p[2])}`).reverse();
     root.append(s("polygon", { points: [`${x(0)},${y(0)}`, ...up, ...down].join(" "), fill: item.stale ? "var(--unsure)" : item.colour, opacity: item.stale ? 0.07 : 0.13 }));
   }
-  const ends = [];
   for (const item of lines) {
     const found = defined(item);
     if (!found.length) continue;
@@ -122,7 +121,6 @@ function curveChart(width, lines, { label, points }) {
       const interval = known(p[2]) && !item.stale ? ` ${span(p[2], p[3], (v) => number(100 * v, 1))}` : "";
       root.append(s("circle", { cx: x(p[0]), cy: y(p[1]), r: 9, fill: "transparent", "data-tip": `${item.allocator} at ${share(p[0])}\n${percent(p[1])}${interval}` }));
     }
-    ends.push({ item, at: found[found.length - 1][1] });
   }
   if (!narrow) {
     // All lines meet where everything is escalated: names stand beside where they differ, at the widest place.

@@ -2,25 +2,39 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const CELLS = DATA.cells;
-const state = { cell: 0, budget: null, frame: null, band: null, weights: {}, colours: {}, dashes: {}, again };
+const state = { cell: 0, budget: null, frame: null, band: null, weights: {}, colours: {}, dashes: {}, hidden: new Set(), again, draw: drawCharts };
 const main = document.getElementById("page");
 let parts = {};
 let waitingToDraw = false;
 let lastView = {};
 
+// Results of one cell, such as free, charged and causal, are one entry with a switch: "name" and "name, charged".
+const groupOf = (cell) => (CELLS.find((other) => cell.name.startsWith(`${other.name}, `)) || cell).name;
+const kindOf = (cell) => cell.name.slice(groupOf(cell).length + 2) || "free";
+const sameCell = (cell) => CELLS.filter((other) => groupOf(other) === groupOf(cell));
+const firstOf = (cell) => CELLS.findIndex((other) => other.name === groupOf(cell));
+const alike = (cell, kind) => CELLS.indexOf(sameCell(cell).find((other) => kindOf(other) === kind) || cell);
+
 function start() {
+  for (const { result } of CELLS) for (const part of ["rows", "gaps", "streams"]) result[part] = result[part].rows.map((row) => Object.fromEntries(result[part].names.map((name, i) => [name, row[i]])));
   const names = [...new Set(CELLS.flatMap((cell) => own(cell.result.rows).map((row) => row.allocator)))].sort();
   names.forEach((name, i) => { state.colours[name] = `var(--s${i % 8})`; state.dashes[name] = i < 8 ? null : "9 3"; });
-  for (const cell of CELLS) if (cell.result.inputs) cell.result.inputs = unpacked(cell.result.inputs);
+  const shared = (part) => (typeof part === "string" ? CELLS.find((cell) => cell.name === part) : null);
+  for (const cell of CELLS) {
+    cell.frames = (shared(cell.frames) || cell).frames;
+    if (cell.inputs) cell.result.inputs = shared(cell.inputs) ? shared(cell.inputs).result.inputs : unpacked(cell.inputs);
+  }
   for (const cell of CELLS) if (cell.result.inputs) state.weights[cell.name] = { ...cell.result.inputs.weights };
   document.getElementById("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true));
-  document.getElementById("cell").append(...CELLS.map((cell, i) => h("option", { value: i }, cell.name)));
-  document.getElementById("cell").addEventListener("change", (event) => choose(Number(event.target.value)));
-  document.getElementById("budget").addEventListener("change", (event) => { state.budget = event.target.value; drawAll(); });
-  if (CELLS.length < 2) document.getElementById("cell").closest("label").hidden = true;
+  const groups = CELLS.filter((cell) => cell.name === groupOf(cell));
+  document.getElementById("cell").append(...groups.map((cell) => h("option", { value: firstOf(cell) }, cell.name)));
+  document.getElementById("cell").addEventListener("change", (event) => { choose(alike(CELLS[event.target.value], kindOf(CELLS[state.cell]))); remember(); });
+  document.getElementById("kind").addEventListener("change", (event) => { choose(Number(event.target.value)); remember(); });
+  document.getElementById("budget").addEventListener("change", (event) => { state.budget = event.target.value; drawAll(); remember(); });
+  document.getElementById("cell").closest("label").hidden = groups.length < 2;
   window.addEventListener("hashchange", followLink);
   let screen = null;
-  window.addEventListener("beforeprint", () => { screen = document.documentElement.dataset.theme; setTheme("light", false); });
+  window.addEventListener("beforeprint", () => { for (const item of document.querySelectorAll("details.more")) item.open = true; screen = document.documentElement.dataset.theme; setTheme("light", false); });
   window.addEventListener("afterprint", () => setTheme(screen, false));
   let waiting = 0;
   window.addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(drawCharts, 120); });
@@ -40,13 +54,25 @@ function choose(index) {
   const select = document.getElementById("budget");
   select.replaceChildren(...budgets.map((row) => h("option", { value: budgetKey(row) }, budgetLabel(row))));
   select.value = state.budget;
-  document.getElementById("cell").value = index;
+  document.getElementById("cell").value = firstOf(CELLS[index]);
+  const kinds = sameCell(CELLS[index]);
+  const kind = document.getElementById("kind");
+  kind.replaceChildren(...kinds.map((cell) => h("option", { value: CELLS.indexOf(cell) }, kindOf(cell))));
+  kind.value = index;
+  kind.closest("label").hidden = kinds.length < 2;
   drawAll();
+}
+
+// What is chosen is in the address, so that it survives a reload and can be shared.
+function remember() {
+  const chosen = { cell: CELLS[state.cell].name, budget: state.budget, ...(state.band ? { allocator: state.band } : {}) };
+  history.replaceState(null, "", `#${new URLSearchParams(chosen)}`);
 }
 
 function chooseInOverview(index) {
   choose(index);
-  document.querySelectorAll("#overview tbody button")[index].focus();
+  document.querySelector("#overview [aria-pressed=true]").focus();
+  remember();
 }
 
 function viewOf(cell) {
@@ -60,11 +86,12 @@ function viewOf(cell) {
 function drawAll() {
   const cell = CELLS[state.cell];
   parts = {
-    overview: () => (CELLS.length > 1 ? overview(CELLS, state, chooseInOverview) : null),
+    overview: () => (CELLS.some((other) => groupOf(other) !== groupOf(cell)) ? overview(CELLS.filter((other) => other.name === groupOf(other)).map((other) => CELLS[alike(other, kindOf(cell))]), cell, state, chooseInOverview) : null),
     hero: (view) => hero(cell, view, state),
     signs: (view) => signs(cell, view),
     weights: null,
-    gains: (view) => block("gain", "Is it better than chance?", null, differences(cell, view, state), curves(cell, view, state)),
+    verdicts: (view) => verdictsSection(cell, view, state),
+    gains: (view) => block("gain", "Over all budgets", null, curves(cell, view, state)),
     harm: (view) => benefitAndHarm(cell, view, state),
     charged: (view) => charged(cell, view),
     gap: (view) => gapSplit(cell, view, state),
@@ -74,14 +101,18 @@ function drawAll() {
     frames: null,
     tables: (view) => tablesSection(cell, view),
     source: (view) => source(cell, view),
+    glossary,
   };
   const view = viewOf(cell);
   const sliders = weightsSection(cell, state, refreshSoon);
   const frames = explorer(cell, state, goTo);
-  const order = ["hero", "overview", "signs", "gains", "weights", "harm", "charged", "gap", "streams", "units", "ties", "frames", "tables", "source"];
+  const order = ["hero", "verdicts", "overview", "signs", "gains", "weights", "harm", "charged", "gap", "streams", "units", "ties", "frames", "tables", "source", "glossary"];
   const nodes = order.map((name) => ({ name, node: name === "weights" ? sliders : name === "frames" ? frames : parts[name](view) }));
-  main.replaceChildren(...nodes.map((item) => item.node).filter(Boolean));
-  parts.drawn = nodes.filter((item) => item.node);
+  // What does not apply to a cell is absent.
+  parts.drawn = nodes.filter(({ node }) => node && !(node.querySelector(":scope > .absent") && !node.querySelector("figure, table")));
+  main.replaceChildren(...parts.drawn.map((item) => item.node));
+  const names = { verdict: "Verdict", gain: "Budgets", weights: "Weights", harm: "Harm", charged: "Cost", units: "Units", frames: driving(cell) ? "Frames" : "Inputs", tables: "Tables", glossary: "Words" };
+  document.querySelector("nav").replaceChildren(...parts.drawn.filter(({ node }) => names[node.id]).map(({ node }) => h("a", { href: `#${node.id}`, onclick: jump }, names[node.id])));
   drawCharts();
 }
 
@@ -122,6 +153,14 @@ function goTo(cell, input) {
 }
 
 function followLink() {
+  if (location.hash.startsWith("#cell=")) {
+    const chosen = new URLSearchParams(location.hash.slice(1));
+    const index = CELLS.findIndex((cell) => cell.name === chosen.get("cell"));
+    if (index < 0) return false;
+    Object.assign(state, { budget: chosen.get("budget"), band: chosen.get("allocator") });
+    choose(index);
+    return true;
+  }
   if (!location.hash.startsWith("#frame=")) return false;
   let wanted = location.hash.slice("#frame=".length);
   try { wanted = decodeURIComponent(wanted); } catch { return false; }

@@ -24,6 +24,14 @@ function legendOf(items) {
     h("li", {}, h("i", { class: stroke ? "stroke" : null, style: stroke ? `border-color: ${colour}; border-top-style: ${stroke}` : `background: ${colour}` }), name)));
 }
 
+// Opened on demand.
+const folded = (summary, ...children) => h("details", { class: "more", ontoggle: () => state.draw() }, h("summary", {}, summary), ...children);
+
+function jump(event) {
+  event.preventDefault();
+  document.querySelector(event.currentTarget.getAttribute("href")).scrollIntoView();
+}
+
 const verdictColour = { better: "var(--helped)", worse: "var(--harmed)" };
 const rowsAt = (view, key) => view.rows.filter((row) => budgetKey(row) === key);
 const own = (rows) => rows.filter((row) => !isReference(row.allocator));
@@ -38,9 +46,9 @@ function bestFirst(cell, key, items) {
 }
 
 function chipOf(row) {
-  if (row.stale && row.verdict !== "infeasible") return h("span", { class: "chip stale" }, "not judged yet");
-  const beaten = ["better", "unresolved"].includes(row.verdict) && surpassedBy(row);
-  return h("span", { class: `chip ${beaten ? "worse" : row.verdict || ""}`, title: row.answer || row.verdict_words }, beaten ? `${beaten} is better` : row.verdict || row.verdict_words || "no verdict");
+  const how = standing(row);
+  const words = { stale: "not judged yet", weak: "uncertain", never: "never is better", always: "always is better", unpaid: "not shown to pay" };
+  return h("span", { class: `chip ${["never", "always"].includes(how) ? "worse" : how}`, title: row.answer || row.verdict_words }, words[how] || how || row.verdict_words || "no verdict");
 }
 
 // What weakens a decided verdict, as it stands behind its word: " on few units, but rests on 0007".
@@ -80,67 +88,88 @@ function lossDifference(row) {
   return h("span", { class: "num" }, `; ${number(row.versus_random_loss)} against ${chanceOf(row)} in units of the loss ${bounds || `(no interval: ${row.reason || "undefined"})`}`);
 }
 
-function heroWords(rows) {
+const against = (row, name) => {
+  const inLoss = row.versus_random_unit === "loss";
+  const key = `versus_${name}${inLoss ? "_loss" : ""}`;
+  const form = inLoss ? (v) => number(v) : (v) => signed(v);
+  return known(row[key]) ? `${form(row[key])} ${inLoss ? "in units of the loss" : "points"} ${span(row[`${key}_lo`], row[`${key}_hi`], form)}`.trim() : "";
+};
+
+function numbersOf(row) {
+  const [chance, never] = ["random", "never"].map((name) => against(row, name));
+  return chance ? `${chance} against ${chanceOf(row)}${never ? `, ${never.replace(" points", "")} against never escalating` : ""}` : row.reason || "no value";
+}
+
+// What speaks against a verdict of better.
+function doubts(row) {
+  const few = weakness(row).startsWith(" on few units") ? ["the gain comes from few units"] : [];
+  const rests = known(row.rests_on) ? [`it rests on ${row.rests_on}`] : [];
+  return listed([...few, ...rests, ...(row.second_verdict && row.second_verdict !== "better" ? [`the second opinion is ${row.second_verdict}`] : [])]);
+}
+
+// The answer in one sentence, and the row that it is about.
+function answerOf(rows) {
   const at = share(rows[0].alpha);
-  const group = (verdict) => rows.filter((row) => row.verdict === verdict).map((row) => row.allocator);
-  const [better, worse, unsure, unpaid] = ["better", "worse", "unresolved", "infeasible"].map(group);
-  if (rows[0].stale) return `With other loss weights, at ${at}: the values below are exact, the verdicts need the command.`;
-  const many = rows.length > 1;
-  const parts = [];
-  if (better.length > 4) parts.push(`${better.length} of ${rows.length} allocators are better than random at ${at}${manyWeak(rows)}`);
-  else if (better.length) parts.push(...byWeakness(rows.filter((row) => row.verdict === "better"), at));
-  else parts.push(many ? `None of ${rows.length} allocators is shown to be better than random at ${at}` : `${rows[0].allocator} is not shown to be better than random at ${at}`);
-  if (worse.length) parts.push(`${worse.length > 4 ? worse.length : listed(worse)} ${worse.length > 1 ? "are" : "is"} worse`);
-  if (unsure.length && (better.length || worse.length)) parts.push(`${unsure.length > 2 ? unsure.length : listed(unsure)} cannot be told apart from it`);
-  if (unpaid.length) parts.push(`${listed(unpaid)} cannot pay for ${unpaid.length > 1 ? "themselves" : "itself"}`);
-  const unpriced = rows.filter((row) => row.verdict_words === "no cost known").map((row) => row.allocator);
-  if (unpriced.length) parts.push(`no cost is known of ${listed(unpriced)}`);
-  return `${parts.join("; ")}.`;
+  const first = (how) => rows.find((row) => standing(row) === how);
+  if (rows[0].stale) return { words: `With other loss weights, at ${at}: the values below are exact, the verdicts need the command.` };
+  const [good, weak, unpaid] = ["better", "weak", "unpaid"].map(first);
+  const beaten = first("never") || first("always");
+  if (good) return { row: good, words: `Run ${good.allocator} at ${at}: ${numbersOf(good)}.` };
+  if (weak) return { row: weak, words: `Perhaps ${weak.allocator} at ${at}, but ${doubts(weak)}: ${numbersOf(weak)}.` };
+  const closest = rows.find((row) => known(row.versus_random));
+  const why = beaten ? `${standing(beaten)} escalating is better` : unpaid ? "no gain over never escalating is certain" : `none is shown to beat ${chanceOf(rows[0])}`;
+  return { words: `Nothing here is shown to be worth it at ${at}: ${why}. ${closest ? `Closest: ${closest.allocator}, ${numbersOf(closest)}.` : rows[0].reason ? `${rows[0].allocator}: ${rows[0].reason}.` : ""}` };
 }
 
-// Whether a better allocator is worth it; results of older versions do not say.
-function worth(row) {
-  const beaten = surpassedBy(row);
-  if (beaten) return `, but ${beaten} escalating is better`;
-  return row.never_verdict === "unresolved" ? ", but not shown to be worth it" : row.never_verdict ? " and worth it" : "";
+function others(rows) {
+  const kinds = [["better", "worth running"], ["weak", "uncertain"], ["unpaid", "not shown to pay"], ["never", "beaten by never escalating"], ["always", "beaten by always escalating"], ["unresolved", "not told apart from random"], ["worse", "worse than random"], ["infeasible", "unable to pay for themselves"], ["", "without a verdict"]];
+  const parts = kinds.map(([how, words]) => [rows.filter((row) => standing(row) === how), words]).filter(([items]) => items.length);
+  return rows[0].stale ? "" : `${count(rows.length)} ${rows.length === 1 ? "allocator" : "allocators"}: ${parts.map(([items, words]) => `${items.length} ${words}${items.length < 4 ? ` (${listed(items.map((row) => row.allocator))})` : ""}`).join(", ")}.`;
 }
 
-// Better allocators with what weakens each verdict, those that are worth it first.
-function byWeakness(rows, at) {
-  const said = (row) => `${weakness(row)}${worth(row)}`;
-  const kinds = [...new Set(rows.map(said))].sort((a, b) => a.includes(", but") - b.includes(", but"));
-  return kinds.map((kind, i) => {
-    const names = rows.filter((row) => said(row) === kind).map((row) => row.allocator);
-    const many = names.length > 1;
-    return `${listed(names)} ${many ? "are" : "is"} better${i ? "" : ` than random at ${at}`}${many ? kind.replace("but rests on", "but rest on") : kind}`;
-  });
+const driving = (cell) => Boolean(cell.frames || cell.result.provenance.cell);
+
+function dataWords(cell) {
+  const id = cell.result.provenance.cell;
+  const name = cell.frames ? cell.frames.dataset : id ? id.split("-")[0] : null;
+  return name === "synthetic" ? "Synthetic data (a simulated world, not real drives)" : name ? `Data set ${name}` : "A table of losses (its data set is not named)";
 }
 
-function manyWeak(rows) {
-  const better = rows.filter((row) => row.verdict === "better");
-  const resting = better.filter((row) => known(row.rests_on)).length;
-  const few = better.some((row) => weakness(row).startsWith(" on few units")) ? " on few units" : "";
-  const idle = better.filter((row) => row.never_verdict && worth(row) !== " and worth it").length;
-  return `${few}${idle ? `, but ${idle} of them ${idle === 1 ? "is" : "are"} not shown to be worth it` : ""}${resting ? `, but ${resting} of these verdicts ${resting === 1 ? "rests" : "rest each"} on one unit` : ""}`;
+function nextStep(cell, row) {
+  const { provenance } = cell.result;
+  const folder = provenance.cell ? quoted(groupOf(cell)) : "values.csv";
+  const budget = row && row.kind !== "selection" ? ` --budget ${row.kind}` : "";
+  return row
+    ? [`Choose its threshold, and write the router that runs it:`, `deepval threshold ${folder} -s ${quoted(provenance.cell ? row.allocator : `${row.allocator}.csv`)} --alpha ${row.alpha}${budget} --out router.json`]
+    : ["See how many units would settle it, and what decides here:", `deepval diagnose ${folder} --resolve 0.02`];
 }
-
-const LEADING = 4;
 
 function hero(cell, view, state) {
   const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget)));
-  // What is decided is always in sight, and the best of the others.
-  const sure = (row, i) => i < LEADING || (!row.stale && row.verdict !== "unresolved");
-  const [lead, rest] = rows.length > LEADING + 2 && !rows[0].stale ? [rows.filter(sure), rows.filter((row, i) => !sure(row, i))] : [rows, []];
-  const verdicts = (items) => h("ul", { class: "verdicts" }, items.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(row))));
   const { setting } = view;
-  const modes = `${setting.modes[0]} → ${setting.modes[setting.modes.length - 1]}`;
+  const answer = rows.length ? answerOf(rows) : { words: "No allocator was judged." };
+  const [why, command] = nextStep(cell, answer.row);
+  const many = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
   return h("section", { class: "hero", id: "verdict", "aria-label": "Verdict" },
-    h("p", { class: "kicker" }, `${cell.name} · ${modes} · ${count(setting.inputs)} ${setting.inputs === 1 ? "input" : "inputs"} in ${count(setting.units)} ${setting.units === 1 ? "unit" : "units"} · ${budgetLabel(rows[0] || view.rows[0])}`),
-    h("h1", {}, rows.length ? heroWords(rows) : "No allocator was judged."),
-    verdicts(lead),
-    verdicts(own(view.rows).filter((row) => row.spender && !rows.includes(row))),
-    rest.length ? h("details", { class: "more" }, h("summary", {}, `${count(rest.length)} more that cannot be told apart from random`), verdicts(rest)) : null,
+    h("p", { class: "kicker" }, h("strong", {}, dataWords(cell)), ` · ${cell.name} · ${setting.modes.join(" → ")} · ${many(setting.inputs, "input")} in ${setting.units} `, term("unit", setting.units === 1 ? "unit" : "units"), ` · ${budgetLabel(rows[0] || view.rows[0])}`),
+    h("h1", {}, answer.words),
+    rows.length ? h("p", { class: "lead others" }, others(rows)) : null,
+    h("div", { class: "first" },
+      h("div", {}, rows.length ? differences(cell, view, state) : null),
+      h("div", {}, h("h3", {}, `Does ${setting.modes[setting.modes.length - 1]} help or harm?`), signBar(setting),
+        h("h3", {}, "What next"), h("p", {}, why), h("pre", { class: "command", id: "next", tabindex: "0" }, command.replaceAll(" --", " \\\n  --")),
+        h("p", { class: "note" }, "Words: ", ["points", "random", "never", "interval", "second opinion"].map((name, i) => [i ? ", " : "", term(name)]), "; ", h("a", { href: "#glossary", onclick: jump }, "all words"), "."))));
+}
+
+// Every verdict as a sentence, and what it rests on.
+function verdictsSection(cell, view, state) {
+  const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget)));
+  const verdicts = (items) => h("ul", { class: "verdicts" }, items.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(row))));
+  const spending = own(view.rows).filter((row) => row.spender && !rows.includes(row));
+  return h("section", { class: "plain", id: "verdicts", "aria-label": "Verdicts" },
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
+    spending.length ? verdicts(spending) : null,
+    folded(`Every verdict in words (${rows.length})`, verdicts(rows)),
     onLadder(rows) ? h("p", { class: "note" }, "Scores per mode are compared with random-ladder, the best mixture of modes that looks at no input, and their nDG divides by oracle-ladder; plain scores with random, by oracle.") : null,
     h("p", { class: "note" }, `${view.comparisons} comparisons with random; ${view.rows.some((row) => known(row.versus_random_loss_simultaneous_lo)) ? "verdicts have no correction for multiple comparisons; the table has intervals for all rows at once" : "no correction for multiple comparisons"}. Brackets are 95 % intervals over units${drawsWords(view)}.${weakWords(rows)}`));
 }
@@ -160,19 +189,19 @@ function drawsWords(view) {
   return method === "drawn" ? ` (${count(n)} draws, seed ${seed})` : ` (all ${count(n)} draws enumerated)`;
 }
 
-function overview(cells, state, choose) {
+function overview(cells, cell, state, choose) {
   const names = [...new Set(cells.flatMap((cell) => own(rowsAt(cell.result, state.budget)).map((row) => row.allocator)))].sort();
   const judged = (cell) => cell.result.rows.some((row) => budgetKey(row) === state.budget);
-  const rows = cells.map((cell, i) => !judged(cell) ? null : h("tr", {},
-    h("th", { scope: "row" }, h("button", { type: "button", class: "quiet", onclick: () => choose(i), "aria-pressed": String(i === state.cell) }, cell.name)),
+  const rows = cells.filter(judged).map((other) => h("tr", {},
+    h("th", { scope: "row" }, h("button", { type: "button", class: "quiet", onclick: () => choose(CELLS.indexOf(other)), "aria-pressed": String(other === cell) }, groupOf(other))),
     names.map((name) => {
-      const row = cell.result.rows.find((item) => item.allocator === name && budgetKey(item) === state.budget);
+      const row = other.result.rows.find((item) => item.allocator === name && budgetKey(item) === state.budget);
       if (!row) return h("td", {}, h("span", { class: "undefined" }, "not judged"));
       if (row.versus_random === null) return h("td", {}, h("span", { class: "undefined", title: row.reason }, row.verdict || row.verdict_words || "undefined"));
       return h("td", { "data-tip": `${row.answer || row.verdict}\n${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}` }, h("span", { class: markOf(row) }, `${signed(row.versus_random)}${row.verdict === "worse" ? "*" : ""}`));
     })));
   const budget = cells.flatMap((cell) => cell.result.rows).find((row) => budgetKey(row) === state.budget);
-  return block("overview", "All cells at a glance", `As judged: difference with random in points of the all-cheap loss at ${budget ? budgetLabel(budget) : "this budget"}; coloured where the interval excludes zero, unless never or always escalating is better. Choose a cell to read below.`,
+  return block("overview", "All cells at a glance", `As judged: difference with random in points of the all-cheap loss at ${budget ? budgetLabel(budget) : "this budget"}; blue where it is worth it and nothing speaks against it, orange with an asterisk where it is worse. Choose a cell to read below.`,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Overview of cells" }, h("table", { class: "overview" }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "words" }, "cell"), names.map((name) => h("th", { scope: "col", style: "text-align: center" }, name)))), h("tbody", {}, rows))));
 }
 
@@ -180,26 +209,27 @@ function byInput({ inputs, concentration: { half_inputs: few, half_inputs_share:
   return known(few) ? `, and ${count(few)} of ${count(inputs)} inputs ${few === 1 ? "has" : "have"} ${percent(part)}` : "";
 }
 
-function signs(cell, view) {
-  const { setting } = view;
+function signBar(setting) {
   const harmed = setting.harm_rate === null ? 0 : Math.round(setting.affected * setting.harm_rate);
   const helped = setting.affected - harmed;
-  const even = setting.inputs - setting.affected;
-  const part = (n) => percent(n / setting.inputs);
+  const parts = [["helped", helped], ["unaffected", setting.inputs - setting.affected], ["harmed", harmed]];
+  const colour = { helped: "var(--helped)", unaffected: "var(--even)", harmed: "var(--harmed)" };
+  return [h("div", { class: "signbar", role: "img", "aria-label": parts.map(([name, n]) => `${n} inputs ${name}`).join(", ") }, parts.map(([name, n]) => h("span", { style: `flex: ${n}; background: ${colour[name]}`, "data-tip": `${name}: ${n}` }))),
+    legendOf(parts.map(([name, n]) => [`${name} ${count(n)} (${percent(n / setting.inputs)})`, colour[name]]))];
+}
+
+function signs(cell, view) {
+  const { setting } = view;
   const ratio = setting.harm_ratio;
   const best = (setting.budgets.find((item) => item.alpha === 0.2) || setting.budgets[0]);
   const fact = (name, value, detail) => h("div", {}, h("dt", {}, name), h("dd", {}, value), detail ? h("dd", {}, h("small", {}, detail)) : null);
-  return block("sign", "Does the full mode help or harm?", "The decision value of an input is the loss under the cheap mode minus the loss under the full mode. It has a sign: more compute can make a decision worse.",
-    h("div", { class: "signbar", role: "img", "aria-label": `${helped} inputs helped, ${even} unaffected, ${harmed} harmed` },
-      h("span", { style: `flex: ${helped}; background: var(--helped)`, "data-tip": `helped: ${helped}` }),
-      h("span", { style: `flex: ${even}; background: var(--even)`, "data-tip": `unaffected: ${even}` }),
-      h("span", { style: `flex: ${harmed}; background: var(--harmed)`, "data-tip": `harmed: ${harmed}` })),
-    legendOf([[`helped ${count(helped)} (${part(helped)})`, "var(--helped)"], [`unaffected ${count(even)} (${part(even)})`, "var(--even)"], [`harmed ${count(harmed)} (${part(harmed)})`, "var(--harmed)"]]),
+  const orNot = (value, form) => (value === null ? h("span", { class: "undefined" }, "undefined") : form(value));
+  return block("sign", "How much is there to gain?", "The decision value of an input is the loss under the cheap mode minus the loss under the full mode. It has a sign: more compute can make a decision worse.",
     h("dl", { class: "facts num" },
-      fact("harm ratio", ratio === null ? h("span", { class: "undefined" }, "undefined") : number(ratio, 3), ratio === null ? "nothing is helped" : `${number(ratio, 2)} lost for every 1 gained`),
-      fact("harm rate", setting.harm_rate === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.harm_rate), setting.harm_rate === null ? "no input is affected" : "of the affected inputs"),
-      fact("escalate everything", setting.all_full_share === null ? h("span", { class: "undefined" }, "undefined") : percent(setting.all_full_share), beyond(setting.all_full_share) ? `of the all-cheap loss removed, which is almost zero: ${Number((setting.all_full_share * setting.cheap_loss).toPrecision(3))} in units of the loss` : "of the all-cheap loss removed"),
-      view.stale ? null : fact(`oracle at ${share(best.alpha)}`, best.oracle_share === null ? h("span", { class: "undefined" }, "undefined") : percent(best.oracle_share), `${best.budget_binds ? "more than" : "at most"} ${share(best.alpha)} of the inputs are worth escalating`),
+      fact("harm ratio", orNot(ratio, (v) => number(v, 3)), ratio === null ? "nothing is helped" : `${number(ratio, 2)} lost for every 1 gained`),
+      fact("harm rate", orNot(setting.harm_rate, percent), setting.harm_rate === null ? "no input is affected" : "of the affected inputs"),
+      fact("escalate everything", orNot(setting.all_full_share, percent), beyond(setting.all_full_share) ? `of the all-cheap loss removed, which is almost zero: ${Number((setting.all_full_share * setting.cheap_loss).toPrecision(3))} in units of the loss` : "of the all-cheap loss removed"),
+      view.stale ? null : fact(`oracle at ${share(best.alpha)}`, orNot(best.oracle_share, percent), `${best.budget_binds ? "more than" : "at most"} ${share(best.alpha)} of the inputs are worth escalating`),
       fact("all-cheap loss", count(Number(setting.cheap_loss.toPrecision(5))), `of ${count(setting.inputs)} inputs`)),
     setting.concentration.top_unit === null || view.stale ? null : h("p", { class: "note" }, `The possible gain comes from about ${number(setting.concentration.effective_units, 1)} units; the largest (unit ${setting.concentration.top_unit}) has ${percent(setting.concentration.top_share)} of it${byInput(setting)}.`));
 }
@@ -212,17 +242,18 @@ function differences(cell, view, state) {
   const label = "Difference with random of every allocator with its 95 % interval";
   const words = (row) => (known(row.versus_random) ? `${signed(row.versus_random)}${row.stale ? "" : ` ${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}`}` : "");
   const draw = (width) => rowChart(width, rows, {
-    domain, label, tick: (v) => signed(v, Math.abs(domain[1] - domain[0]) < 0.05 ? 1 : 0), axis: `points of the all-cheap loss, against ${against} at the same budget`, valueText: words, valueRoom: 165,
+    domain, label, tick: (v) => signed(v, Math.abs(domain[1] - domain[0]) < 0.05 ? 1 : 0), axis: `points of the all-cheap loss, against ${against} at the same budget`, valueText: words, valueRoom: 165, step: 22,
     note: (row) => (known(row.versus_random) ? "" : `${row.verdict || "undefined"}: ${row.reason || ""}`),
     mark: (g, row, x, y) => {
       const colour = row.stale ? "var(--unsure)" : verdictColour[markOf(row)] || "var(--unsure)";
       if (known(row.versus_random_lo)) g.append(line(x(row.versus_random_lo), y, x(row.versus_random_hi), y, { stroke: colour, "stroke-width": 3, "stroke-linecap": "round", opacity: 0.55, class: row.stale ? "stale-line" : null }));
-      g.append(dot(x(row.versus_random), y, colour, row.verdict !== "worse" && !verdictColour[markOf(row)] && !row.stale ? { fill: "var(--card)", stroke: colour, "stroke-width": 2.5 } : {}));
+      if (["never", "always"].includes(row.name)) g.append(bar(x(row.versus_random) - 4, x(row.versus_random) + 4, y - 4, 8, "var(--ink)"));
+      else g.append(dot(x(row.versus_random), y, colour, row.verdict !== "worse" && !verdictColour[markOf(row)] && !row.stale ? { fill: "var(--card)", stroke: colour, "stroke-width": 2.5 } : {}));
     },
   });
   const mixed = onLadder(rows);
   const table = behind("Difference with random", ["allocator", ...(mixed ? ["chance"] : []), "points", "95 % low", "95 % high", "second low", "second high", "second opinion", "verdict"], rows.map((row) => [row.name, ...(mixed ? [chanceOf(row)] : []), signed(row.versus_random, 2), ...(row.stale ? [...Array(5).fill("not recomputed"), "not judged yet"] : [signed(row.versus_random_lo, 2), signed(row.versus_random_hi, 2), signed(row.versus_random_second_lo, 2), signed(row.versus_random_second_hi, 2), row.second_verdict || "", row.verdict_words || row.verdict || ""])]));
-  return [h("h3", {}, "Against random, at the budget chosen above"), chart(draw, table, () => legendOf([["better", "var(--helped)"], ["worse", "var(--harmed)"], [view.stale ? "not judged yet; dashed: interval of the result's own weights" : "not told apart, or never or always is better", "var(--unsure)"]]))];
+  return chart(draw, table, () => legendOf(view.stale ? [["not judged yet; dashed: interval of the result's own weights", "var(--unsure)"]] : [["worth it", "var(--helped)"], ["worse than random", "var(--harmed)"], ["not shown", "var(--unsure)"], ["for comparison", "var(--ink)"]]));
 }
 
 // Never and always escalating against the random baseline of the rows: its own differences with them, reversed.
@@ -245,13 +276,13 @@ function pointsOf(view) {
 }
 
 function curves(cell, view, state) {
-  if (!view.curves.length) return [h("h3", {}, "Over all budgets"), absent("gain against budget; evaluate with ", code("--curve 20"), ".")];
+  if (!view.curves.length) return [absent("gain against budget; evaluate with ", code("--curve 20"), ".")];
   const names = bestFirst(cell, state.budget, view.curves).filter((curve) => !isReference(curve.allocator)).map((curve) => curve.allocator);
   if (!["", "all", ...names].includes(state.band)) state.band = names.length > 4 ? names[0] : "all";
   const beside = new Set(own(view.rows).flatMap((row) => [row.chance, row.oracle]));
   const all = [...view.curves.filter((curve) => !isReference(curve.allocator) || beside.has(curve.allocator)), ...pointsOf(view)];
   const lines = all.map((curve) => ({ ...curve, plain: isReference(curve.allocator), allocator: beside.has(`${curve.allocator}-ladder`) && isReference(curve.allocator) ? `${curve.allocator}, full only` : curve.allocator, band: !curve.lone && !isReference(curve.allocator) && ["all", curve.allocator].includes(state.band), colour: isReference(curve.allocator) ? "var(--reference)" : state.colours[curve.allocator], dash: curve.allocator.startsWith("random") && isReference(curve.allocator) ? "5 4" : isReference(curve.allocator) ? "1.5 4" : state.dashes[curve.allocator] }));
-  if (lines.every((item) => item.gain_share.every((v) => v === null))) return [h("h3", {}, "Over all budgets"), absent("shares of the all-cheap loss are undefined, because it is not positive.")];
+  if (lines.every((item) => item.gain_share.every((v) => v === null))) return [absent("shares of the all-cheap loss are undefined, because it is not positive.")];
   const budget = view.rows.find((row) => budgetKey(row) === state.budget);
   const points = budget && budget.kind === "selection" ? [budget.alpha] : [];
   const draw = (width) => curveChart(width, lines, { label: "Gain share against the share of inputs escalated, one line per allocator with its 95 % interval", points });
@@ -259,7 +290,7 @@ function curves(cell, view, state) {
   choice.value = state.band;
   choice.addEventListener("change", () => { state.band = choice.value; state.again("gains"); document.getElementById("band").focus(); });
   const table = behind("Gain against budget", ["allocator", "escalated", "gain", "95 % low", "95 % high"], lines.flatMap((item) => item.alpha.map((a, i) => [item.allocator, share(a), percent(item.gain_share[i], 2), ...(item.stale ? ["not recomputed", "not recomputed"] : [percent(item.lo[i], 2), percent(item.hi[i], 2)])])));
-  return [h("h3", {}, "Over all budgets"), h("p", { class: "lead" }, "Share of the all-cheap loss that is removed, with bands of 95 %. At 0 nothing is escalated (never), at the right end everything (always), so all lines meet."), h("p", { class: "row filters" }, h("label", { for: "band", class: "lead" }, "Band of"), choice),
+  return [h("p", { class: "lead" }, "Share of the all-cheap loss that is removed, with bands of 95 %. At 0 nothing is escalated (never), at the right end everything (always), so all lines meet."), h("p", { class: "row filters" }, h("label", { for: "band", class: "lead" }, "Band of"), choice),
     chart(draw, table, (width) => (width < 560 ? legendOf(lines.map((item) => [item.allocator, item.colour, item.dash ? "dashed" : "solid"])) : null))];
 }
 
@@ -358,13 +389,13 @@ function gapSplit(cell, view, state) {
   });
   const table = behind("Gap to the oracle", ["allocator", "gap", "overhead", "ranking", "causal"], rows.map((row) => [row.name, percent(per(row.gap), 2), ...parts.map(([name]) => (known(row[name]) ? percent(per(row[name]), 2) : "not measured"))]));
   const causal = rows.some((row) => known(row.causal));
-  return block("gap", "Why it gains less than the oracle", lead, chart(draw, table, () => legendOf(parts.filter(([name]) => name !== "causal" || causal))),
-    view.stale ? h("p", { class: "note" }, "The page does not compute the causal part again: run the command.") : causal ? h("p", { class: "note" }, "A negative causal part means that the causal policy happened to escalate better inputs than the ranking.") : absent("the causal part needs calibration units: ", code("--calibrate"), "."));
+  return block("gap", "Why it gains less than the oracle", lead, folded("Show the chart", chart(draw, table, () => legendOf(parts.filter(([name]) => name !== "causal" || causal)))),
+    view.stale ? h("p", { class: "note" }, "The page does not compute the causal part again: run the command.") : causal ? h("p", { class: "note" }, "A negative causal part means that the causal policy happened to escalate better inputs than the ranking.") : null);
 }
 
 function streamsSection(cell, view, state) {
-  const title = "Decisions frame by frame";
-  const lead = "A vehicle cannot rank a whole drive in hindsight. These policies decide frame by frame and are calibrated on other units. The chart shows their difference with random, and whether they kept to the rate of the budget.";
+  const title = "Decisions input by input";
+  const lead = "A stream cannot be ranked in hindsight. These policies decide input by input and are calibrated on other units. The chart shows their difference with random, and whether they kept to the rate of the budget.";
   const streams = view.streams.filter((row) => budgetKey(row) === state.budget);
   if (!streams.length) return block("streams", title, lead, absent(view.streams.length ? "no causal policy was judged at this budget." : ["causal policies need calibration units: ", code("--calibrate"), "."]));
   const rows = bestFirst(cell, state.budget, streams).map((row) => ({ ...row, name: `${row.allocator} · ${row.policy}`, stale: Boolean(view.stale) }));
@@ -400,7 +431,7 @@ function unitsSection(cell, view, state) {
 function leaveOut(cell, view, state) {
   const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget))).map((row) => ({ ...row, name: row.allocator }));
   const measured = rows.filter((row) => known(row.ndg_without_lo));
-  if (!measured.length) return [h("h3", {}, "Without any one unit"), absent(rows.length && rows[0].reason ? rows[0].reason : "units were not left out in turn.")];
+  if (!measured.length) return null;
   const domain = domainOf(rows.flatMap((row) => [row.ndg, row.ndg_without_lo, row.ndg_without_hi]));
   const draw = (width) => rowChart(width, rows, {
     domain, label: "nDG when any one unit is left out", tick: (v) => number(v, 1), axis: "normalized decision gain, nDG (1 = oracle); bar: range when one unit is left out", valueRoom: 165, restingText: true,
@@ -410,7 +441,7 @@ function leaveOut(cell, view, state) {
       g.append(dot(x(row.ndg), y, state.colours[row.name] || "var(--unsure)"));
     },
   });
-  return [h("h3", {}, "Without any one unit"), chart(draw, behind("Leave one unit out", ["allocator", ...(onLadder(rows) ? ["oracle"] : []), "nDG", "smallest", "largest", "unit"], rows.map((row) => [row.name, ...(onLadder(rows) ? [row.oracle || ""] : []), number(row.ndg), number(row.ndg_without_lo), number(row.ndg_without_hi), row.ndg_without_unit || "undefined"])))];
+  return folded("Without any one unit", chart(draw, behind("Leave one unit out", ["allocator", ...(onLadder(rows) ? ["oracle"] : []), "nDG", "smallest", "largest", "unit"], rows.map((row) => [row.name, ...(onLadder(rows) ? [row.oracle || ""] : []), number(row.ndg), number(row.ndg_without_lo), number(row.ndg_without_hi), row.ndg_without_unit || "undefined"]))));
 }
 
 function tiesSection(cell, view) {
@@ -426,20 +457,24 @@ function tiesSection(cell, view) {
     valueText: (row) => `at most ${percent(Math.max(...row.values.filter(known)), 0)}`,
     mark: (g, row, x, y) => row.values.forEach((value, i) => { if (known(value)) g.append(dot(x(value), y, "var(--unsure)", { r: 5, opacity: 0.75, "data-tip": `${budgetLabel(keys[i])}: ${percent(value)}` })); }),
   });
-  return block("ties", "How much do ties decide?", lead, chart(draw, behind("Tie audit", ["allocator", ...keys.map(budgetLabel)], items.map((item) => [item.name, ...item.values.map((value) => (known(value) ? percent(value) : "not measured"))]))));
+  return block("ties", "How much do ties decide?", lead, folded("Show the chart", chart(draw, behind("Tie audit", ["allocator", ...keys.map(budgetLabel)], items.map((item) => [item.name, ...item.values.map((value) => (known(value) ? percent(value) : "not measured"))])))));
 }
 
 function tablesSection(cell, view) {
   const whole = h("div", { class: "table-tools" },
     h("button", { type: "button", id: "save-all-csv", onclick: () => saveFile(`${cell.name}.csv`, cell.csv, "text/csv") }, "Save every row, unrounded, as CSV"),
-    h("button", { type: "button", id: "save-all-latex", onclick: () => saveFile(`${cell.name}.tex`, cell.latex, "text/x-tex") }, "Save all tables as LaTeX"));
-  return block("tables", "All tables", "Blue: better than random, and neither never nor always escalating is better; asterisk: worse than random. nDG: normalized decision gain, the share of the oracle's gain. Press a heading to sort by it.", cell.tables.map((table, i) => resultTable(cell, table, view, i)), whole,
+    h("button", { type: "button", id: "save-all-latex", onclick: () => saveFile(`${cell.name}.tex`, cell.latex + cell.tables.map((table) => table.latex).join("\n") + "\n", "text/x-tex") }, "Save all tables as LaTeX"));
+  return block("tables", "All tables", "Blue: better than random, and neither never nor always escalating is better; asterisk: worse than random. nDG: normalized decision gain, the share of the oracle's gain. Press a heading to sort by it.", cell.tables.map((table, i) => folded(table.title, resultTable(cell, table, view, i))), whole,
     view.stale ? h("p", { class: "note" }, "The files hold the result as it was judged, not the weights chosen above.") : null);
 }
 
 function source(cell, view) {
   const { provenance } = view;
-  const rows = [["deepval", provenance.deepval], ["table", provenance.table], ...Object.entries(provenance.scores).map(([name, item]) => [`scores of ${name}`, `${item.digest} (coverage ${percent(item.coverage)})`]), ["units judged", provenance.units.join(", ")], ["calibration units", provenance.calibration_units ? provenance.calibration_units.join(", ") : "none"], ["cell", provenance.cell ?? (cell.frames ? cell.frames.cell : "not known: the report was made without its frames.json")], ...(provenance.split ? [["split", provenance.split]] : [])];
+  const rows = [["deepval", provenance.deepval], ["table", provenance.table], ...Object.entries(provenance.scores).map(([name, item]) => [`scores of ${name}`, `${item.digest} (coverage ${percent(item.coverage)})`]), ["units judged", provenance.units.join(", ")], ["calibration units", provenance.calibration_units ? provenance.calibration_units.join(", ") : "none"], ...(provenance.cell || cell.frames ? [["cell", provenance.cell || cell.frames.cell]] : []), ...(provenance.split ? [["split", provenance.split]] : [])];
   return block("source", "Where this comes from", "SHA-256 of what was judged. The same inputs give the same result, byte for byte.",
-    h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "words", style: "white-space: normal; overflow-wrap: anywhere" }, value)))))));
+    folded("Digests and units", h("div", { class: "scroll" }, h("table", {}, h("tbody", {}, rows.map(([name, value]) => h("tr", {}, h("th", { scope: "row" }, name), h("td", { class: "words", style: "white-space: normal; overflow-wrap: anywhere" }, value))))))));
+}
+
+function glossary() {
+  return block("glossary", "Words", null, h("dl", { class: "words-list" }, Object.entries(GLOSSARY).map(([name, words]) => h("div", {}, h("dt", {}, name), h("dd", {}, words)))));
 }

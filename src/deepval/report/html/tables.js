@@ -41,7 +41,7 @@ function sortable(title, header, rows, { rules = [], notes = [], latex = null, f
     draw(order);
   };
   const head = h("tr", {}, header.map((name, c) => {
-    cells[c] = h("th", { scope: "col", "aria-sort": "none", class: WORDS.includes(name) ? "words" : null },
+    cells[c] = h("th", { scope: "col", "aria-sort": "none", class: WORDS.includes(name) ? "words" : null, "data-tip": GLOSSARY[name] || null },
       h("button", { type: "button", onclick: () => sort(c), "aria-label": `${name}, sort` }, name));
     return cells[c];
   }));

@@ -44,7 +44,17 @@ const REFERENCES = ["random", "random-ladder", "never", "all-full", "oracle", "o
 const nameOf = (row) => (row.allocator === "all-full" ? "always" : row.allocator);
 // What is shown to be better and needs no allocator.
 const surpassedBy = (row) => (row.never_verdict === "worse" ? "never" : row.always_fits && row.always_verdict === "worse" ? "always" : "");
-const markOf = (row) => (row.verdict === "better" && surpassedBy(row) ? "" : row.verdict);
+// What a row amounts to. Better only if nothing speaks against it: never and always escalating, few units, one unit, the second opinion.
+function standing(row) {
+  if (row.verdict === "infeasible") return row.verdict;
+  if (row.stale) return "stale";
+  if (!["better", "unresolved"].includes(row.verdict)) return row.verdict || "";
+  if (surpassedBy(row)) return surpassedBy(row);
+  if (row.verdict === "unresolved") return row.verdict;
+  if (row.never_verdict === "unresolved") return "unpaid";
+  return (row.verdict_words || "better") !== "better" || (row.second_verdict && row.second_verdict !== "better") ? "weak" : "better";
+}
+const markOf = (row) => (["better", "worse"].includes(standing(row)) ? standing(row) : "");
 const chanceOf = (row) => row.chance || "random";
 const onLadder = (rows) => rows.some((row) => row.oracle === "oracle-ladder");
 const isReference = (name) => REFERENCES.includes(name);
@@ -68,3 +78,21 @@ function csvOf(header, rows) {
   };
   return [header, ...rows].map((row) => row.map((text) => cell(String(text))).join(",")).join("\n") + "\n";
 }
+
+// Words, for hovering and for the list at the end.
+const GLOSSARY = {
+  unit: "A group of inputs that belong together, such as a drive, a user or a task (cluster). Intervals draw whole units.",
+  allocator: "What decides which inputs get the expensive mode (router, policy, gate).",
+  mode: "A way to process an input: cheap or full (model, arm, fidelity).",
+  escalate: "Run the full mode on an input (route, defer).",
+  budget: "How much may be escalated: a share of the inputs, or of what escalating all would cost in time, energy or money.",
+  points: "Hundredths of the all-cheap loss: the loss if nothing is escalated.",
+  gain: "Loss that an allocator removes, as a share of the all-cheap loss.",
+  nDG: "Normalized decision gain: the share of the oracle's gain.",
+  random: "Escalates as many inputs, chosen by chance.",
+  never: "Escalates nothing: its gain is zero.",
+  oracle: "Escalates the inputs of largest value. Nobody can run it: it uses the answer.",
+  interval: "95 % interval over draws of units. Better or worse: it excludes zero.",
+  "second opinion": "A wider interval for few or unequal units. If it disagrees, the verdict is uncertain.",
+};
+const term = (name, words = name) => h("span", { class: "term", tabindex: "0", "data-tip": GLOSSARY[name] }, words);
