@@ -402,7 +402,6 @@ def test_streams_and_bands_are_drawn_where_there_are_some(opened, tmp_path):
     assert opened.run(bands) == 0
 
 
-<<<<<<< HEAD
 def test_a_frame_says_which_object_decided_and_why(opened, page, cells):
     content = json.loads((cells[0].parent / "frames.json").read_text(encoding="utf-8"))
     assert content["brakes_from_mps2"] == 1.0
@@ -459,7 +458,8 @@ def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
     assert "nor the values.csv or values.parquet it judged" in opened.run(
         "document.getElementById('frames').textContent"
     )
-=======
+
+
 def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):
     rng = np.random.default_rng(2)
     value = rng.gamma(0.3, 1, 600)
@@ -506,4 +506,3 @@ def test_results_of_one_cell_are_one_entry_with_a_switch_and_an_address(browser,
     assert browser.run("document.getElementById('kind').selectedOptions[0].textContent") == "charged"
     assert "third" in names_in_chart(browser, "verdict")
     assert browser.messages == []
->>>>>>> page
