@@ -58,6 +58,20 @@ def test_evaluate_keeps_names_difference_and_verdict_at_every_width(folder, colu
     assert " ".join(done.split()).rpartition("selection 20%, against random: ")[2].endswith(".")
 
 
+def test_a_pipe_is_as_wide_as_columns_says_and_otherwise_endless(folder, monkeypatch):
+    words = judging(folder, "-s", folder / "mine.csv", "--by", "weather", "--simultaneous")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert max(map(len, run_process(*words).out.splitlines())) > 140
+    for columns in (80, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert 60 < max(map(len, run_process(*words).out.splitlines())) <= columns
+    monkeypatch.setenv("COLUMNS", "wide")
+    assert max(map(len, run_process(*words).out.splitlines())) > 140
+    # Messages stay one line each, so that a program can read them.
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run_process("evaluate", folder / "no-such-folder-of-this-name").err.count("\n") == 1
+
+
 def test_a_pipe_gets_every_column_in_one_line(folder):
     done = judged(folder, "-s", folder / "mine.csv", "--simultaneous")
     assert terminal.look()["width"] > 1000

@@ -141,7 +141,7 @@ def _text(words: Sequence[str], parts: Sequence[Table], *, width: int, color: bo
         if laid.left_out:
             notes.append(
                 f"Left out at {width} columns: {', '.join(laid.left_out)}. All are there from {laid.needed} columns "
-                "on, and in a file or pipe."
+                "on, and in a file or pipe without COLUMNS."
             )
         texts = [fold(printable(note), prose, indent=2) for note in notes]
         lines += ["", *(f"{DIM}{text}{END}" if color else text for text in texts)] if texts else []
