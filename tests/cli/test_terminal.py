@@ -254,11 +254,20 @@ def test_a_long_result_in_files_and_as_csv_or_json_has_every_row(crowd):
     ("words", "sentence"),
     [
         (("evaluate", "v.csv", "--alpha", "0.1", "--alpha", "x"), "--alpha must be a number; found 'x'."),
-        (("evaluate", "v.csv", "--alpha=20%"), "--alpha must be a number; found '20%'."),
+        (("evaluate", "v.csv", "--alpha=20%"), "--alpha must be a number; found '20%': write --alpha 0.2."),
+        (
+            ("evaluate", "v.csv", "--alpha", "0.1,0.2"),
+            "--alpha must be a number; found '0.1,0.2': repeat the option, --alpha 0.1 --alpha 0.2.",
+        ),
+        (("evaluate", "v.csv", "--alpha", "a,0.2"), "--alpha must be a number; found 'a,0.2'."),
         (("threshold", "v.csv", "--seed", "1.5"), "--seed must be a whole number; found '1.5'."),
         (("evalute", "v.csv"), "No such command 'evalute'. Did you mean 'evaluate'?"),
         (("report",), "Missing argument 'results' (help: deepval report -h)."),
         (("compare", "v.csv", "--formt", "csv"), "No such option: --formt"),
+        (
+            ("build", "--dataset", "kitti", "--root", "/no/where", "--mode", "a=b", "--mode", "c=d", "--out", "x"),
+            "--root must be the folder of the data set's files; there is no /no/where.",
+        ),
         (("--foo",), "No such option: --foo (help: deepval -h)."),
     ],
 )

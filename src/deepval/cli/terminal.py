@@ -37,6 +37,26 @@ def say(text: str, *, err: bool = False) -> None:
     typer.echo(text, err=err)
 
 
+_waiting: list[list[str]] = []
+
+
+def say_note(text: str) -> None:
+    """Print a line on stderr, or let it wait for `print_notes`."""
+    _waiting[-1].append(text) if _waiting else say(text, err=True)
+
+
+def hold_notes(*, hold: bool) -> None:
+    """Let notes wait until it is known which of them the output has too."""
+    _waiting[:] = [[]] * hold
+
+
+def print_notes(repeated: Sequence[str] = ()) -> None:
+    """Print the notes that wait, except those that the output has too; later ones are printed at once."""
+    for text in _waiting.pop() if _waiting else ():
+        if not text.endswith(tuple(f"note: {note}" for note in repeated)):
+            say(text, err=True)
+
+
 def _fold(line: str, columns: int) -> str:
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.fill(
