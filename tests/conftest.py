@@ -10,6 +10,7 @@ from hypothesis import settings
 import typechecker
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # tests that import ONNX Runtime themselves use no network either
+os.environ.pop("COLUMNS", None)  # output is as wide as tests say, not as the terminal that they were started in
 
 # A busy machine is no reason to fail.
 settings.register_profile("patient", deadline=None)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -153,6 +154,14 @@ def suggestion(text: object, allowed: Iterable[object]) -> str:
     """The end of a message about a wrong word: the nearest allowed word, if one is near."""
     near = get_close_matches(str(text), list(map(str, allowed)), n=1, cutoff=0.5)
     return f"; did you mean {near[0]!r}?" if near else "."
+
+
+def as_number(name: str, text: str) -> str:
+    """The end of a message about a text that is no number: how to write a percentage, or several numbers."""
+    if re.fullmatch(r"[\d.]*\d ?%", text):
+        return f": write {name} {float(text.rstrip(' %')) / 100:g}."
+    several = re.fullmatch(r"[\d.]*\d(, ?[\d.]*\d)+", text)
+    return f": repeat the option, {name} " + re.sub(", ?", f" {name} ", text) + "." if several else "."
 
 
 def quote(value: Any) -> str:

@@ -48,10 +48,10 @@ from deepval.features.views import CheapMode
 from deepval.files.canonical import digest_of
 from deepval.perception.reported.ap_swap import graded_frames, join_units
 from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
-from deepval.tables.columns import parquet_columns
 from deepval.targets import ROUTING, TARGETS, RoutingObjective, labels
 from engine_work import Deadly
 from evidence_worlds import shared_of
+from worlds import parquet_columns
 
 FAST = replace(RECIPES["router-gbm-value"], learner=Boosting(trees=5, least_per_leaf=10))
 
@@ -388,6 +388,7 @@ def test_diagnostics_by_command_are_marked_in_their_file(tmp_path):
         (("profile", "al", "--out", "x.toml"), "found 'al'; did you mean 'all'?"),
         (("score", "eg-speed"), "found 'eg-speed'; did you mean 'ego-speed'?"),
         (("score", "router-pixel"), "found 'router-pixel', which is not fitted: `deepval fit "),
+        (("score", "sped"), "a diagnostic (such as gain-E1: docs/allocators.md) or a file that `deepval fit` wrote"),
         (("profile", "all", "now", "--out", "x.toml"), "found 'now' as well: see deepval profile -h."),
     ],
 )
@@ -511,7 +512,11 @@ def test_an_altered_or_missing_file_of_a_cell_is_refused(tmp_path):
         with pytest.raises(InputError, match=r"must be a cell's folder.*manifest.json cannot be read"):
             read_cell(folder)
     (folder / "manifest.json").unlink()
-    assert "manifest.json cannot be read" in refusal("score", folder, "ego-speed", "--out", tmp_path / "x.csv")
+    words = ("ego-speed", "--out", tmp_path / "x.csv")
+    assert refusal("score", folder, *words).endswith("as `deepval build` writes it; it has no manifest.json.")
+    (folder / "one").mkdir()
+    (folder / "one" / "manifest.json").write_text("{}")
+    assert f"but holds cells: give one of them, such as {folder / 'one'}." in refusal("score", folder, *words)
 
 
 def test_views_read_back_are_the_views_written():

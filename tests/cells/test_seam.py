@@ -17,8 +17,9 @@ from deepval.cells.fitting import score_on
 from deepval.cells.folder import read_cell
 from deepval.cells.judgement import judge
 from deepval.files.canonical import MANIFEST
-from deepval.tables.columns import parquet_bytes, parquet_columns
+from deepval.tables.columns import parquet_bytes
 from project import ROOT
+from worlds import parquet_columns
 
 START = ROOT / "docs" / "start.md"
 NAME = "braking-monocular"

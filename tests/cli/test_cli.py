@@ -179,10 +179,25 @@ def test_demo_writes_where_it_says(tmp_path):
         f"{system}-{geometry}" for system in ("braking", "receding-horizon") for geometry in ("monocular", "oracle")
     }
     assert {path.name for path in (tmp_path / "here").iterdir()} == {*cells, "report.html", "results.md"}
-    assert "Cells and results: here/<system>-<geometry>/" in done.out
+    *_, simulated, effect, answer, certainty, following = done.out.splitlines()
+    assert simulated.startswith("Simulated: 12 scenes of invented road traffic")
     result = deepval.Result.load(tmp_path / "here" / "braking-monocular" / "result.json")
     assert {row.allocator for row in result.rows} >= {"random", "all-full", "oracle", "ego-speed"}
     assert len(result.provenance["units"]) == 3
+    setting = result.setting
+    assert f"changes the loss of {setting['affected']} of {setting['inputs']} inputs" in effect
+    assert "3 test scenes" in effect
+    rows = {row.allocator: row for row in result.rows if row.label == "selection 20%" and row.answer}
+    name = re.match(r"At 20 %: (?:run|try|none .* best was) ([\w-]+)\. ", answer)[1]
+    best = rows[name]
+    assert f"{100 * best.versus_random:.1f} points [{100 * best.versus_random_lo:.1f}, " in answer
+    assert best.answer in certainty
+    sure = best.second_verdict == best.verdict_words == "better"
+    assert ("a lead, not a proof" in certainty) != sure
+    assert ("run" in answer[:12]) == (sure and best.never_verdict == "better")
+    for path in re.findall(r"here/[\w./-]+", following):
+        assert (tmp_path / path).exists()
+    assert "mean    least" not in done.out
 
 
 def write(path: Path, rows: list[list[object]]) -> Path:
@@ -267,7 +282,8 @@ def test_modes_in_another_order(tmp_path):
     turned = run_here("evaluate", tmp_path / "pivot.csv", *words, "--json", "--modes", "cheap,full")
     assert json.loads(turned.out)["rows"] == json.loads(evaluate(*words[2:], "--json").out)["rows"]
     wrong = run_here("evaluate", tmp_path / "pivot.csv", *words)
-    assert "is 'cheap' really the full mode" in wrong.err
+    assert not wrong.err  # a note stands once: above the table, or on stderr where there is none
+    assert "is 'cheap' really the full mode" in run_here("evaluate", tmp_path / "pivot.csv", *words, "--json").err
     assert "is 'cheap' really the full mode" in wrong.out
     refused = run_here("compare", tmp_path / "pivot.csv", words[1], f"b={words[1]}", "--modes", "cheap,best")
     assert (refused.code, refused.out) == (2, "")

@@ -58,6 +58,20 @@ def test_evaluate_keeps_names_difference_and_verdict_at_every_width(folder, colu
     assert " ".join(done.split()).rpartition("selection 20%, against random: ")[2].endswith(".")
 
 
+def test_a_pipe_is_as_wide_as_columns_says_and_otherwise_endless(folder, monkeypatch):
+    words = judging(folder, "-s", folder / "mine.csv", "--by", "weather", "--simultaneous")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert max(map(len, run_process(*words).out.splitlines())) > 140
+    for columns in (80, 100):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert 60 < max(map(len, run_process(*words).out.splitlines())) <= columns
+    monkeypatch.setenv("COLUMNS", "wide")
+    assert max(map(len, run_process(*words).out.splitlines())) > 140
+    # Messages stay one line each, so that a program can read them.
+    monkeypatch.setenv("COLUMNS", "40")
+    assert run_process("evaluate", folder / "no-such-folder-of-this-name").err.count("\n") == 1
+
+
 def test_a_pipe_gets_every_column_in_one_line(folder):
     done = judged(folder, "-s", folder / "mine.csv", "--simultaneous")
     assert terminal.look()["width"] > 1000
@@ -240,11 +254,20 @@ def test_a_long_result_in_files_and_as_csv_or_json_has_every_row(crowd):
     ("words", "sentence"),
     [
         (("evaluate", "v.csv", "--alpha", "0.1", "--alpha", "x"), "--alpha must be a number; found 'x'."),
-        (("evaluate", "v.csv", "--alpha=20%"), "--alpha must be a number; found '20%'."),
+        (("evaluate", "v.csv", "--alpha=20%"), "--alpha must be a number; found '20%': write --alpha 0.2."),
+        (
+            ("evaluate", "v.csv", "--alpha", "0.1,0.2"),
+            "--alpha must be a number; found '0.1,0.2': repeat the option, --alpha 0.1 --alpha 0.2.",
+        ),
+        (("evaluate", "v.csv", "--alpha", "a,0.2"), "--alpha must be a number; found 'a,0.2'."),
         (("threshold", "v.csv", "--seed", "1.5"), "--seed must be a whole number; found '1.5'."),
         (("evalute", "v.csv"), "No such command 'evalute'. Did you mean 'evaluate'?"),
         (("report",), "Missing argument 'results' (help: deepval report -h)."),
         (("compare", "v.csv", "--formt", "csv"), "No such option: --formt"),
+        (
+            ("build", "--dataset", "kitti", "--root", "/no/where", "--mode", "a=b", "--mode", "c=d", "--out", "x"),
+            "--root must be the folder of the data set's files; there is no /no/where.",
+        ),
         (("--foo",), "No such option: --foo (help: deepval -h)."),
     ],
 )

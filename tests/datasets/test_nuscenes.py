@@ -20,7 +20,7 @@ from deepval.cells.folder import read_cell
 from deepval.cells.sources import ModeFile, from_files
 from deepval.cells.spec import specs, split
 from deepval.datasets import nuscenes, nuscenes_store
-from deepval.datasets.nuscenes import NuScenes, expansion_lane_map, frames_with_future, read_expansion
+from deepval.datasets.nuscenes import AHEAD_S, NuScenes, _ahead, expansion_lane_map, read_expansion
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import image_points_px
 from deepval.perception.placing import oracle_cuboids
@@ -224,7 +224,7 @@ def test_trainval01_has_the_papers_scenes_keyframes_and_futures():
     for row in rows:
         stamps.setdefault(row["scene_name"], []).append(int(row["timestamp"]))
     assert sorted(stamps) == NuScenes(".").unit_lists["trainval01"]
-    ahead = [frames_with_future((np.array(us) - us[0]) / 1e6).sum() for us in map(sorted, stamps.values())]
+    ahead = [_ahead((np.array(us) - us[0]) / 1e6, AHEAD_S[-1]).valid.sum() for us in map(sorted, stamps.values())]
     assert (len(stamps), len(rows), sum(ahead)) == (85, 3376, 2655)
     roles = split("nuscenes", stamps)
     assert (len(roles.test), len(roles.validation)) == (24, 13)

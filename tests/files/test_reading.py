@@ -169,7 +169,7 @@ def test_text_is_utf8_with_or_without_a_mark(tmp_path):
         (b'{"a":' * 100_000, "lists and objects may nest 100 deep; it goes deeper"),
         (b'["]", "\\"[' + b"[" * 500 + b'", ' + b"[" * 100 + b"]" * 101, "lists and objects may nest 100 deep"),
         (b"[1", "Expecting ',' delimiter: line 1 column 3 (char 2)"),
-        (b"", "Expecting value: line 1 column 1 (char 0)"),
+        (b"", "must be a JSON file; it is not JSON."),
         (b'"\\ud800"', "a text in it contains a lone surrogate"),
         (b'{"\\uDC00": 1}', "a text in it contains a lone surrogate"),
         (b"1" * 5000, "Exceeds the limit (4300 digits) for integer string conversion"),
@@ -178,6 +178,12 @@ def test_text_is_utf8_with_or_without_a_mark(tmp_path):
 )
 def test_json_that_is_none(data, why):
     assert why in told(canonical.json_content, data, "a.json")
+
+
+def test_a_table_in_place_of_json_is_named():
+    assert told(canonical.json_content, b"unit,input\n", "values.csv") == (
+        "values.csv: must be a JSON file; it is a table, which `deepval evaluate` reads."
+    )
 
 
 def test_json_of_any_shape_up_to_the_depth_is_read():

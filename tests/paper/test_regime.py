@@ -1,5 +1,6 @@
 """The synthetic world lies in the paper's regime, and says so beside the paper's figures."""
 
+import runpy
 import warnings
 from dataclasses import fields
 
@@ -7,7 +8,9 @@ import pytest
 
 from deepval.cells import build, sources
 from deepval.errors import InputWarning
-from deepval.paper.analyses.regime import PAPER, Regime, regime, regime_lines
+from project import ROOT
+
+TOOL = runpy.run_path(str(ROOT / "tools" / "synthetic_regime.py"))
 
 
 def tables(seed):
@@ -21,7 +24,7 @@ def tables(seed):
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.slow
 def test_the_default_world_lies_in_the_papers_regime(seed):
-    found = {cell: regime(table) for cell, table in tables(seed).items()}
+    found = {cell: TOOL["regime"](table) for cell, table in tables(seed).items()}
     deployed, oracle = found["braking", "monocular"], found["braking", "oracle"]
     assert 0.03 <= deployed.affected <= 0.25
     assert 0.25 <= deployed.harmed <= 0.55
@@ -38,6 +41,6 @@ def test_the_default_world_lies_in_the_papers_regime(seed):
 @pytest.mark.slow
 def test_the_regime_is_told_beside_the_papers_ranges():
     found = {cell: [table, table] for cell, table in tables(0).items()}
-    lines = list(regime_lines(found))
-    assert len(lines) == len(PAPER) * (2 + len(fields(Regime)))
+    lines = list(TOOL["regime_lines"](found))
+    assert len(lines) == len(TOOL["PAPER"]) * (2 + len(fields(TOOL["Regime"])))
     assert any("affected" in line and line.endswith("0.030 to 0.250") for line in lines)

@@ -187,7 +187,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
         ({"seq": ["7", "7", "7", "7"]}, "must hold units of the data set"),
         ({"frame": [2, 0, 1, 3]}, None),
         ({"frame": [3, 0, 1, 1]}, "frames must be those of unit 0000"),
-        ({"score": [5.0, 0.9, 0.4, 0.3]}, "declare scores as raw"),
+        ({"score": [5.0, 0.9, 0.4, 0.3]}, r"declare them as raw \(--scores-are NAME=raw\)"),
         ({"score": [float("nan"), 0.9, 0.4, 0.3]}, "some without"),
     ],
 )

@@ -3,12 +3,14 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import deepval
 from deepval.errors import InputWarning
+from deepval.tables.columns import read
 
 UNIT_NAMES = ("10", "9", "b", "a2", "B", "a10")
 """As text they sort in another order than as listed or as numbers."""
@@ -146,3 +148,9 @@ def random_world(rng: np.random.Generator, *, budgets: int = 3, most_inputs: int
         draws="exact" if exact else int(rng.choice([0, 1, 7, 20])),
         seed=int(rng.integers(1000)),
     )
+
+
+def parquet_columns(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a Parquet file; text as text, numbers as they are."""
+    raw = read(path)
+    return {name: raw.ids(name) if column.dtype.kind == "O" else column for name, column in raw.data.items()}

@@ -334,6 +334,10 @@ def test_modes_that_seem_to_stand_the_wrong_way_round_are_warned_of():
     assert result.warnings == (str(caught[0].message),)
     with pytest.warns(InputWarning, match="The last mode, 'small', harms more than it helps"):
         deepval.evaluate(ValueTable.from_columns(unit=unit, losses=losses), {}, draws=0)
+    mild = {"large": [1.0, 2.0, 0.5], "small": [1.5, 2.0, 0.1]}
+    assert deepval.evaluate(ValueTable.from_columns(unit=unit, losses=mild), {}, draws=0).warnings == ()
+    with pytest.warns(InputWarning, match=r"costs less than .* and harms more than it helps \(harm ratio 1.25"):
+        deepval.evaluate(ValueTable.from_columns(unit=unit, losses=mild, costs=costs), {}, draws=0)
     right = ValueTable.from_columns(unit=unit, losses=losses, costs=costs, modes=["small", "large"])
     assert deepval.evaluate(right, {}, draws=0).warnings == ()
 

@@ -231,13 +231,12 @@ def allocator_named(text: str | Path, cell: Path | None = None, *, others: Seque
         beside = fitted_file(cell, file.name)
         file = beside if reading.is_file(beside) else file
     if not reading.exists(file):
-        diagnostics = DIAGNOSTICS | PLANNING_DIAGNOSTICS
-        advice = suggestion(text, [*SIGNALS, *diagnostics, *others, *RECIPES])
+        advice = suggestion(text, [*SIGNALS, *DIAGNOSTICS, *PLANNING_DIAGNOSTICS, *others, *RECIPES])
         if text in RECIPES:
             advice = f", which is not fitted: `deepval fit {cell or 'CELL'} -a {text}` fits it."
         raise InputError(
-            f"What scores must be a signal ({', '.join(SIGNALS)}), a diagnostic ({', '.join(diagnostics)}) "
-            f"or a file that `deepval fit` wrote; found {str(text)!r}{advice}"
+            f"What scores must be a signal ({', '.join(SIGNALS)}), a diagnostic (such as gain-E1: "
+            f"docs/allocators.md) or a file that `deepval fit` wrote; found {str(text)!r}{advice}"
         )
     return read_allocator(file)
 

@@ -97,6 +97,9 @@ class BuiltCell:
     manifest: Manifest
     digest: str = field(repr=False)
 
+    def __repr__(self) -> str:
+        return f"BuiltCell({str(self.folder)!r})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process reads the cell from its folder once, and refuses it if it differs from this one."""
         return _cell_again, (self.folder.absolute(), self.digest)

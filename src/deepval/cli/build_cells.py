@@ -238,6 +238,8 @@ def _material(
     if kind != "synthetic" and ((files.root is None and kind in DATASETS) or not mode):
         folder = "--root, the folder of its files, and " * (kind in DATASETS)
         raise InputError(f"--dataset {kind} needs {folder}two or more --mode.")
+    if files.root is not None and not reading.exists(files.root):
+        raise InputError(f"--root must be the folder of the data set's files; there is no {files.root}.")
     start = seed or 0
     thresholds, kinds = _by_mode(threshold, "--threshold", modes), _by_mode(scores, "--scores-are", modes)
     if kind == "synthetic":

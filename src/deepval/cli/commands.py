@@ -23,8 +23,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from deepval import plugins
-from deepval.cli.terminal import STOPPED, loading, say, temporary_caches
-from deepval.errors import EXTRAS, InputError, InputWarning, missing_library, one_line, reason
+from deepval.cli.terminal import STOPPED, loading, print_notes, say, say_note, temporary_caches
+from deepval.errors import EXTRAS, InputError, InputWarning, as_number, missing_library, one_line, reason
 from deepval.files import reading
 from deepval.version import __version__
 
@@ -147,7 +147,7 @@ def _refuse_number(error: typer.BadParameter, words: Sequence[str]) -> None:
                 _ = int(value) if whole else float(value)
             except ValueError:
                 kind = "a whole number" if whole else "a number"
-                raise InputError(f"{name} must be {kind}; found {value!r}.") from error
+                raise InputError(f"{name} must be {kind}; found {value!r}{as_number(name, value)}") from error
 
 
 def option(
@@ -454,7 +454,7 @@ def root(
 
 def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     label = "note" if issubclass(category, InputWarning) else "warning"
-    say(f"deepval: {label}: {one_line(message)}", err=True)
+    say_note(f"deepval: {label}: {one_line(message)}")
 
 
 def _machine_complaint(error: Exception) -> str | None:
@@ -492,5 +492,7 @@ def run() -> None:
             raise
     else:
         return
+    finally:
+        print_notes()
     say(f"deepval: {one_line(message)}", err=True)
     sys.exit(2)

@@ -21,17 +21,18 @@ from deepval.errors import InputWarning, library
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.allowances import LEVELS, Latency, Selection
-from deepval.paper.analyses.regime import PAPER, regime_lines
 from deepval.report import forms
 from deepval.report.comparisons import overview
-from deepval.results import Result
+from deepval.report.text_tables import interval, number, percent, quantity
+from deepval.results import HEADLINE, Result, Row
 from deepval.tables.columns import csv_text
 from deepval.tables.costs import PROFILES
 
 BOARD = PROFILES["jetson-agx-xavier"]
 BOTH = [*map(Selection, LEVELS), *map(Latency, LEVELS)]
+SYSTEMS, GEOMETRIES = ("braking", "receding-horizon"), ("monocular", "oracle")
 SHOWN = "braking-monocular"
-"""The cell with a judgement of causal policies."""
+"""The cell of the closing sentences, which also has a judgement of causal policies."""
 
 
 def demo(
@@ -58,21 +59,16 @@ def demo(
     if pixel:
         library("torch")
     world = sources.synthetic(seed=seed, settings=WorldSettings(scenes=scenes))
-    systems, geometries = (tuple(dict.fromkeys(part)) for part in zip(*PAPER, strict=True))
     free: dict[str, Result] = {}
     charged: dict[str, Result] = {}
-    tables = {}
-    for cell in build.cells(world, geometries=geometries, systems=systems, watch=terminal.watch):
-        system, geometry = cell.spec.system, cell.spec.geometry
-        folder = out / f"{system}-{geometry}"
+    for cell in build.cells(world, geometries=GEOMETRIES, systems=SYSTEMS, watch=terminal.watch):
+        folder = out / f"{cell.spec.system}-{cell.spec.geometry}"
         folders.write(cell, folder, costs=BOARD, pictures=pixel)
         free[folder.name], charged[folder.name] = _judge(folders.read_cell(folder), pixel=pixel)
-        tables[system, geometry] = [cell.table]
     if json:
         content = {name: {"free": free[name].to_dict(), "charged": charged[name].to_dict()} for name in free}
         terminal.print_json(content)
         return
-    say("The synthetic world, all units, beside the paper's ranges:\n" + "\n".join(regime_lines(tables)) + "\n")
     overviews = [overview(free, alpha=alpha) for alpha in LEVELS]
     overviews += [overview(charged, kind="latency", alpha=alpha) for alpha in (0.2, 0.5)]
     page = out / "report.html"
@@ -81,12 +77,65 @@ def demo(
     pages[f"{SHOWN}, causal"] = _judge_causal(folders.read_cell(out / SHOWN))
     write_atomically(page, page_text({name: read_result(path) for name, path in pages.items()}, images=True))
     write_atomically(out / "results.md", "\n\n".join(map(forms.table_markdown, overviews)) + "\n")
-    say("Held-out test units, allocators fitted on the others; latency by the board's cost profile:\n")
-    terminal.print_tables([overviews[1], overviews[4]])
-    say(f"\nCells and results: {out}/<system>-<geometry>/. All tables: {out}/results.md.")
-    say(f"One page with everything, sliders and frames: {page}")
+    say(
+        "Each number is an allocator's nDG: its share of what a perfect choice of as many test inputs gains. Each "
+        "column is a cell: a planner, and whether its distances are estimated from the image (monocular) or true "
+        "(oracle). Allocators were fitted on other units."
+    )
+    terminal.print_tables([overviews[1]])
+    say("\n" + "\n".join(_closing(free, scenes, out)))
     if os.environ.get("DISPLAY") and os.isatty(1):
         webbrowser.open(reading.resolve(page).as_uri())
+
+
+def _closing(results: Mapping[str, Result], scenes: int, out: Path) -> list[str]:
+    """What was simulated, whether escalation helps, which allocator to run, how certain that is, what to open next."""
+    setting = results[SHOWN].setting
+    cheap, full = setting["modes"][0], setting["modes"][-1]
+    affected, everything = setting["affected"], setting["all_full_share"]
+    rows = [row for row in results[SHOWN].rows if row.budget.holds(kind="selection", alpha=HEADLINE) and row.answer]
+    best = max(rows, key=lambda row: (_is_shown(row), row.gain or 0.0), default=None)
+    tests = quantity(setting["units"], "test scene")
+    answer, certainty = f"no allocator can be judged on {tests}.", "not at all: run it with more --scenes."
+    if best is not None:
+        agrees = best.second_verdict == best.verdict_words == "better"
+        verb = ("run" if agrees else "try") if _is_shown(best) else "none is shown to be worth running; the best was"
+        answer = (
+            f"{verb} {best.allocator}. Escalating 20 % of the inputs, it lowers the loss by "
+            f"{percent(best.gain_share, 1)}, {_points(best.versus_random)} points "
+            f"{interval(best.versus_random_lo, best.versus_random_hi, _points)} more than a random choice (95 %)."
+        )
+        of_cells = [
+            any(_is_shown(row) for row in other.rows if (row.allocator, row.budget) == (best.allocator, best.budget))
+            for other in results.values()
+        ]
+        strength = "agrees" if agrees else f"is {best.second_verdict}: a lead, not a proof"
+        certainty = (
+            f"the second opinion {strength}. {best.allocator} is {best.answer}. It is better than random and worth "
+            f"it in {sum(of_cells)} of {quantity(len(of_cells), 'cell')}; the best of "
+            f"{quantity(len(rows), 'allocator')} does less on new scenes."
+        )
+    return [
+        f"Simulated: {quantity(scenes, 'scene')} of invented road traffic, no real data. A vehicle plans by what a "
+        f"detector sees, by the cheap mode ({cheap}) or the expensive one ({full}); escalating is running the latter.",
+        f"Help or harm ({SHOWN}, {tests}): the expensive mode changes the loss of {affected:,} of "
+        f"{quantity(setting['inputs'], 'input')} and makes {percent(setting['harm_rate'], 1)} of those worse. Running "
+        f"it always {'raises' if (everything or 0.0) < 0 else 'lowers'} the loss by "
+        f"{percent(None if everything is None else abs(everything), 1)}.",
+        f"At 20 %: {answer}",
+        f"How certain: {certainty}",
+        f"Open next: {out / 'report.html'} in a browser (all cells, frames, sliders); {out / 'results.md'} has all "
+        f"tables; `deepval evaluate {out / SHOWN}` prints this cell.",
+    ]
+
+
+def _is_shown(row: Row) -> bool:
+    """Whether a row is shown to be better than random and than never escalating, and no reference surpasses it."""
+    return row.marked == "better" and row.never_verdict == "better"
+
+
+def _points(share: float | None) -> str:
+    return number(None if share is None else 100 * share, 1)
 
 
 def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:

@@ -109,6 +109,7 @@ def evaluate(
     Example: deepval evaluate values.parquet -s mine.csv -s speed.csv --costs costs.toml --out result.json
     """
     output_form = options.format_name(form, json=json, allowed=tuple(FORMS), usual="console")
+    terminal.hold_notes(hold=output_form == "console")
     if simultaneous and draws.number == 0:
         raise InputError("--simultaneous adds intervals, which need draws: leave out --draws 0.")
     if out:
@@ -169,7 +170,9 @@ def evaluate(
     if out:
         result.save(out)
     if output_form == "console":
-        text = console.render(result, **terminal.look(), most=None if whole else MOST_ROWS)
+        terminal.print_notes(result.warnings)
+        judged = "test " * (case.cell is not None and set(chosen or ()) == set(case.cell.split.test))
+        text = console.render(result, **terminal.look(), most=None if whole else MOST_ROWS, judged=judged)
     else:
         text = FORMS[output_form](result)
     typer.echo(text, nl=False)

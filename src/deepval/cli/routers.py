@@ -38,6 +38,7 @@ from deepval.judging.deployment import BEST, deployment
 from deepval.judging.routing import file_text
 from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
 from deepval.report.result_tables import threshold_table
+from deepval.report.text_tables import few
 from deepval.tables.off_policy import METHODS, values_from_log
 from deepval.tables.router_logs import import_router_log, write_scores, write_values
 
@@ -148,7 +149,7 @@ def threshold(
     case = subject.case(values)
     scored = case.scores(options.named_files(scores))
     if len(scored) != 1:
-        raise InputError(f"A threshold belongs to one allocator; found {', '.join(scored)}: name one with -s.")
+        raise InputError(f"A threshold belongs to one allocator; found {few(list(scored))}: name one with -s.")
     note_unknown_fits(scored)
     ((name, own),) = scored.items()
     (level,) = ChargedBudgets([alpha], [budget], rails, skipping).of(case, scored)

@@ -22,20 +22,39 @@ if TYPE_CHECKING:
 NARROWEST = 40
 """Columns of the narrowest terminal that output is folded to."""
 ENDLESS = 10_000
-"""Columns of a pipe or a file: every line stays whole."""
+"""Columns of a pipe or a file without COLUMNS: every line stays whole."""
 BAR_DELAY_S, LINE_S = 2.0, 60.0
 """Shorter work shows no progress bar; a file or a pipe gets a line in every such time instead of a bar."""
 
 
 def say(text: str, *, err: bool = False) -> None:
     """Print lines; a terminal gets each one folded at spaces, with its indent and two more columns."""
-    stream = sys.stderr if err else sys.stdout
-    if stream.isatty():
-        columns = max(NARROWEST, get_terminal_size().columns)
+    columns = _columns(err=err)
+    if columns < ENDLESS:
         text = "\n".join(_fold(line, columns) for line in text.split("\n"))
     import typer
 
     typer.echo(text, err=err)
+
+
+_waiting: list[list[str]] = []
+
+
+def say_note(text: str) -> None:
+    """Print a line on stderr, or let it wait for `print_notes`."""
+    _waiting[-1].append(text) if _waiting else say(text, err=True)
+
+
+def hold_notes(*, hold: bool) -> None:
+    """Let notes wait until it is known which of them the output has too."""
+    _waiting[:] = [[]] * hold
+
+
+def print_notes(repeated: Sequence[str] = ()) -> None:
+    """Print the notes that wait, except those that the output has too; later ones are printed at once."""
+    for text in _waiting.pop() if _waiting else ():
+        if not text.endswith(tuple(f"note: {note}" for note in repeated)):
+            say(text, err=True)
 
 
 def _fold(line: str, columns: int) -> str:
@@ -70,10 +89,15 @@ def as_json(content: Any) -> str:
 
 
 def look(*, err: bool = False) -> dict[str, Any]:
-    """Width and colour of tables: those of the terminal; a file or a pipe gets every column in one line, no colour."""
-    if not sys.stdout.isatty():
-        return {"width": ENDLESS, "color": False}
-    return {"width": max(NARROWEST, get_terminal_size().columns), "color": not err and not os.environ.get("NO_COLOR")}
+    """Width and colour of tables: those of the terminal; a file or a pipe gets no colour."""
+    return {"width": _columns(), "color": sys.stdout.isatty() and not err and not os.environ.get("NO_COLOR")}
+
+
+def _columns(*, err: bool = False) -> int:
+    """Columns of a terminal; on stdout COLUMNS counts in a file or a pipe too, where lines otherwise stay whole."""
+    if (sys.stderr if err else sys.stdout).isatty() or (not err and os.environ.get("COLUMNS", "").isdecimal()):
+        return max(NARROWEST, get_terminal_size().columns)
+    return ENDLESS
 
 
 @contextmanager

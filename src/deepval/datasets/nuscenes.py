@@ -377,11 +377,6 @@ def _ahead(time_s: Float[np.ndarray, "time"], ahead_s: float) -> _Ahead:
     return _Ahead(before, after, np.where(valid, share, 1.0), valid)
 
 
-def frames_with_future(time_s: Float[np.ndarray, "time"]) -> Bool[np.ndarray, "time"]:
-    """Keyframes with a logged future: the last keyframe is at least 4 s later by the time stamps."""
-    return _ahead(time_s, AHEAD_S[-1]).valid
-
-
 def logged_future(labels: Annotations, scene: Scene) -> Future:
     """Poses of ego and others at times up to 4 s after each keyframe, linear between keyframes, in its ego frame."""
     ahead = [_ahead(scene.time_s, ahead_s) for ahead_s in AHEAD_S]

@@ -136,7 +136,10 @@ def json_content(
     except UnicodeEncodeError as error:
         raise InputError(f"{source}: must be {what}; a text in it contains a lone surrogate.") from error
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{source}: must be {what}; {reason(error)}.") from error
+        why = "it is not JSON" if isinstance(error, json.JSONDecodeError) and error.pos == 0 else reason(error)
+        if why == "it is not JSON" and Path(source).suffix.lower() in (".csv", ".tsv"):
+            why = "it is a table, which `deepval evaluate` reads"
+        raise InputError(f"{source}: must be {what}; {why}.") from error
     return content
 
 
@@ -232,9 +235,11 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return _read_manifest(folder)
     except (InputError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{folder}: must be a cell's folder as `deepval build` writes it; {MANIFEST} cannot be read ({error})."
-        ) from error
+        why = f"{MANIFEST} cannot be read ({error})."
+        if reading.is_folder(folder) and not reading.exists(folder / MANIFEST):
+            first = min((str(path.parent) for path in reading.find(folder, f"*/{MANIFEST}")), default=None)
+            why = f"it has no {MANIFEST}" + (f", but holds cells: give one of them, such as {first}." if first else ".")
+        raise InputError(f"{folder}: must be a cell's folder as `deepval build` writes it; {why}") from error
 
 
 def cell_content(path: Path) -> bytes | None:

@@ -41,6 +41,9 @@ from deepval.tables.costs import Costs
 from deepval.tables.scores import REFERENCES, Scores
 from deepval.tables.values import ValueTable
 
+MUCH_HARM = 2.0
+"""Harm ratio from which the full mode is questioned although it costs more than the cheap one."""
+
 
 def headline(allowances: Sequence[Allowance]) -> Allowance:
     """The budget to report where only one is shown: selection before others, and 20 % of the inputs."""
@@ -196,8 +199,9 @@ def table_notes(
     one, other = figures.get(cheap, {}), figures.get(full, {})
     less = [f"{other[unit]:g} against {one[unit]:g} {unit}" for unit in one if other.get(unit, math.inf) < one[unit]]
     facts = [f"costs less than {cheap!r} ({', '.join(less)})"] if less else []
-    # A gain that is zero but for rounding depends on the order of the sum; NaN (no benefit) passes.
-    if gain < 0 and not harm_ratio < 1 + 1e-9:
+    # Much harm alone raises the question, a little only beside reversed costs; NaN (no benefit) passes. A gain that is
+    # zero but for rounding depends on the order of the sum.
+    if gain < 0 and not harm_ratio < (1 + 1e-9 if less else MUCH_HARM):
         ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {round(harm_ratio, 9):.3g}"
         facts.append(f"harms more than it helps ({ratio})")
     if facts:

@@ -314,8 +314,8 @@ def _equal_units(table: ValueTable, per_unit: Float[np.ndarray, "unit total"]) -
     (one, other), more = pairs[0], len(pairs) - 1
     return [
         f"Units {one!r} and {other!r} hold exactly the same losses in the same order"
-        f"{f', and so do {more} more pairs' if more else ''}: check whether units were duplicated under other "
-        "names, which makes intervals too narrow."
+        + f", and so do {more} more pair{'s' * (more > 1)}" * (more > 0)
+        + ": check whether units were duplicated under other names, which makes intervals too narrow."
     ]
 
 
@@ -416,8 +416,9 @@ def _time_off(timed: Timed) -> Iterator[str]:
     if len(repeated):
         one = rows[repeated[0]]
         yield (
-            f"{len(repeated):,} inputs have the order of another input of their unit (such as {timed.order[one]:g} in "
-            f"{str(timed.unit_ids[timed.unit[one]])!r}): streaming takes these by id; check the column 'order'."
+            f"{len(repeated):,} input{'s have' if len(repeated) > 1 else ' has'} the order of another input of their "
+            f"unit (such as {timed.order[one]:g} in {str(timed.unit_ids[timed.unit[one]])!r}): streaming takes these "
+            "by id; check the column 'order'."
         )
     if (step > 0).any():
         moved = inner[step > 0]
@@ -441,7 +442,7 @@ def _uneven(
     wide = np.flatnonzero((largest > UNEVEN * usual) & (sizes > 2))
     if len(wide):
         one = wide[np.argmax(largest[wide] / usual[wide])]
-        more = f", as {len(wide) - 1} more units do in part" if len(wide) > 1 else ""
+        more = f", as {len(wide) - 1} more unit{'s do' if len(wide) > 2 else ' does'} in part" if len(wide) > 1 else ""
         yield (
             f"Unit {str(units[one])!r} has a step in 'order' of {largest[one]:g} where its usual step is {usual[one]:g}"
             f"{more}: check for missing inputs, and for times in mixed units (seconds, milliseconds)."

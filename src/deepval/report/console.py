@@ -49,11 +49,12 @@ def render(
     color: bool = False,
     sections: Sequence[str] | None = None,
     most: int | None = None,
+    judged: str = "",
 ) -> str:
     """The result as text of this width, verdicts last; `sections` selects tables by the beginnings of their titles.
 
     A result with a table of more than `most` rows is summarised: the best and the worst rows of each budget, and the
-    number of each verdict.
+    number of each verdict. `judged` says which units were judged, such as "test ".
     """
     part = result
     if most is not None and max(len(getattr(result, name)) for name in RECORDS) > most:
@@ -62,7 +63,7 @@ def render(
     notes, over = result.warnings, len(result.warnings) - MOST_SENTENCES
     if summary and over > 0:
         notes = (*notes[:MOST_SENTENCES], f"{over:,} further notes.")
-    words = [*headline(result), *(f"Note: {warning}" for warning in notes)]
+    words = [*headline(result, judged), *(f"Note: {warning}" for warning in notes)]
     all_tables = list(result_tables(part))
     selected = [t for t in (*all_tables[1:], all_tables[0]) if sections is None or t.title.startswith(tuple(sections))]
     last: list[str] = []
@@ -141,7 +142,7 @@ def _text(words: Sequence[str], parts: Sequence[Table], *, width: int, color: bo
         if laid.left_out:
             notes.append(
                 f"Left out at {width} columns: {', '.join(laid.left_out)}. All are there from {laid.needed} columns "
-                "on, and in a file or pipe."
+                "on, and in a file or pipe without COLUMNS."
             )
         texts = [fold(printable(note), prose, indent=2) for note in notes]
         lines += ["", *(f"{DIM}{text}{END}" if color else text for text in texts)] if texts else []

@@ -357,9 +357,9 @@ def _ladder(result: Result) -> Table:
     return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)
 
 
-def headline(result: Result) -> Iterable[str]:
+def headline(result: Result, judged: str = "") -> Iterable[str]:
     """The effect of escalation in this setting and the method of the intervals, in words."""
-    yield from setting_sentences(result.setting)
+    yield from setting_sentences(result.setting, judged)
     draws = result.provenance["draws"]
     method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
         draws["method"], f"all {draws['number']:,} draws of units, enumerated"
@@ -374,11 +374,11 @@ def headline(result: Result) -> Iterable[str]:
     yield f"Intervals: {method}. {quantity(result.comparisons, 'comparison')} with random; {correction}."
 
 
-def setting_sentences(setting: Setting) -> Iterable[str]:
+def setting_sentences(setting: Setting, judged: str = "") -> Iterable[str]:
     """The effect of escalation in a setting, in words."""
     inputs, affected = setting["inputs"], setting["affected"]
     modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
-    size = f"{quantity(inputs, 'input')} in {quantity(setting['units'], 'unit')}"
+    size = f"{quantity(inputs, 'input')} in {quantity(setting['units'], f'{judged}unit')}"
     yield (
         f"{modes}: of {size}, escalation changes the loss of {affected:,} ({percent(affected / inputs, 1)}) and makes "
         f"{percent(setting['harm_rate'], 1)} of those worse (harm ratio {number(setting['harm_ratio'])})."

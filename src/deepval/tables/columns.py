@@ -476,12 +476,6 @@ def parquet_bytes(content: Mapping[str, np.ndarray]) -> bytes:
     return out.getvalue()
 
 
-def parquet_columns(source: Path | Columns) -> dict[str, np.ndarray]:
-    """The columns of a Parquet file; text as text, numbers as they are."""
-    raw = read(source)
-    return {name: raw.ids(name) if column.dtype.kind == "O" else column for name, column in raw.data.items()}
-
-
 def cell_columns(cell: Manifest, name: str) -> Columns:
     """The columns of one of a cell's Parquet files, as built."""
     return from_parquet(cell.content(name), str(cell.folder / name))

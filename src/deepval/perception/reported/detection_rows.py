@@ -248,12 +248,13 @@ def score_kind(score: Float[np.ndarray, "det"], declared: ScoreKind | None, *, p
     if declared == "none" or (declared is None and np.isnan(score).all() and len(score)):
         return "none"
     if np.isnan(score).any():
-        raise InputError(f"every detection must have a score; {path} has some without: declare scores as none.")
+        raise InputError(f"every detection must have a score; {path} has some without: --scores-are NAME=none.")
     if declared == "raw":
         return "raw"
     if len(score) and not (score.min() >= 0 and score.max() <= 1):
         raise InputError(
-            f"probabilities must lie in 0 to 1; {path} has {score.min():g} to {score.max():g}: declare scores as raw."
+            f"probabilities must lie in 0 to 1; {path} has {score.min():g} to {score.max():g}: declare them "
+            "as raw (--scores-are NAME=raw)."
         )
     return "probabilities"
 
