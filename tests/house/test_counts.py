@@ -5,7 +5,7 @@ import ast
 import measure_house as house
 
 LIMITS = {
-    "modules": 280,
+    "modules": 281,
     "longest import chain": 21,
     "import rings": 0,
     "names of several modules": 0,
