@@ -1,6 +1,7 @@
 """Settings of all tests: hypothesis has no deadline; files that take seconds are marked `long`."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup() -> None:
     """In each test the first calls of each function have their annotations checked."""
     typechecker.begin_test()
+
+
+@pytest.fixture(autouse=True)
+def _own_code_ends_with_its_test():
+    """A command adds the recipes of a user's code to the table for its process, and many commands run in one here."""
+    yield
+    allocators = sys.modules.get("deepval.allocators")
+    for name in [] if allocators is None else [*allocators.RECIPES]:
+        if name not in allocators.BUILT_IN:
+            del allocators.RECIPES[name]

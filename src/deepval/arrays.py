@@ -8,6 +8,8 @@ every package needs these names.
 import sys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING or "jaxtyping" in sys.modules:
     from jaxtyping import Bool, Float, Int, Num, Shaped
 else:
@@ -20,5 +22,13 @@ else:
             return item[0]
 
     Bool = Float = Int = Num = Shaped = Unchecked
+
+InputFloats = Float[np.ndarray, "input"]
+InputInts = Int[np.ndarray, "input"]
+InputNumbers = Num[np.ndarray, "input"]
+InputFlags = Bool[np.ndarray, "input"]
+"""One number or flag for each input."""
+ModeFloats = Float[np.ndarray, "input mode"]
+"""One number for each mode of each input."""
 
 __all__ = ["Bool", "Float", "Int", "Num", "Shaped"]

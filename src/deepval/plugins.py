@@ -24,7 +24,7 @@ FORM = "FILE.py:NAME or MODULE:NAME"
 Kind = TypeVar("Kind")
 
 
-class Source(NamedTuple):
+class LoadedCode(NamedTuple):
     """Loaded code: its source as the user typed it, its file, the SHA-256 of that file, and its module."""
 
     typed: str
@@ -33,7 +33,7 @@ class Source(NamedTuple):
     module: ModuleType
 
 
-_LOADED: dict[str, Source] = {}
+_LOADED: dict[str, LoadedCode] = {}
 """Loaded code by its module's name."""
 
 
@@ -104,7 +104,7 @@ def _file_module(source: str) -> ModuleType:
         raise InputError(f"{source}, line {line}: the code fails with {type(error).__name__}: {text}.") from error
     module = ModuleType(name)
     module.__file__, module.__spec__ = str(path), spec_from_file_location(name, path)
-    _LOADED[name] = Source(source, path, digest, module)
+    _LOADED[name] = LoadedCode(source, path, digest, module)
     sys.modules[name] = module  # pickle and dataclasses look it up
     _add_folder(path.parent)
     try:
@@ -131,7 +131,7 @@ def _module(name: str) -> ModuleType:
             f"{error.filename}, line {error.lineno}: the code fails with SyntaxError: {error.msg}."
         ) from error
     file = Path(module.__file__ or "")
-    _LOADED[name] = Source(name, file, hashlib.sha256(file.read_bytes()).hexdigest(), module)
+    _LOADED[name] = LoadedCode(name, file, hashlib.sha256(reading.content(file, "a file of code")).hexdigest(), module)
     return module
 
 

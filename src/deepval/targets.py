@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from deepval.arrays import Float
+from deepval.arrays import Float, InputFloats
 from deepval.diagnostics import Evidence, PerceptionGain
 from deepval.errors import InputError
 from deepval.judging.allowances import LEVELS
@@ -46,12 +46,7 @@ class Arbiter:
         return self.choice[alpha]
 
 
-def arbiter(
-    scores: Mapping[str, Float[np.ndarray, "input"]],
-    values: Float[np.ndarray, "input"],
-    *,
-    alphas: Sequence[float] = LEVELS,
-) -> Arbiter:
+def arbiter(scores: Mapping[str, InputFloats], values: InputFloats, *, alphas: Sequence[float] = LEVELS) -> Arbiter:
     """For each share, the estimator with the largest expected gain on the validation inputs; the first wins ties.
 
     Args:
@@ -87,9 +82,7 @@ class Transform(ABC):
         return FittedTransform(self, np.sort(values))
 
     @abstractmethod
-    def labels(
-        self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
-    ) -> Float[np.ndarray, "input"]:
+    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
         """The labels of `values`, from the sorted values of the fit units."""
 
 
@@ -100,7 +93,7 @@ class FittedTransform:
     transform: Transform
     reference: Float[np.ndarray, "fit"]
 
-    def apply(self, values: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
+    def apply(self, values: InputFloats) -> InputFloats:
         """The labels of any values, whether or not they are from the fit units."""
         return self.transform.labels(values, self.reference)
 
@@ -109,9 +102,7 @@ class FittedTransform:
 class Identity(Transform):
     """The values themselves."""
 
-    def labels(
-        self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
-    ) -> Float[np.ndarray, "input"]:
+    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
         """A copy."""
         return values.copy()
 
@@ -120,9 +111,7 @@ class Identity(Transform):
 class Binary(Transform):
     """1 where the value is positive, else 0."""
 
-    def labels(
-        self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
-    ) -> Float[np.ndarray, "input"]:
+    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
         """1[value > 0]."""
         return (values > 0).astype(float)
 
@@ -131,9 +120,7 @@ class Binary(Transform):
 class Rank(Transform):
     """Rank among the fit values, as a share of their number; equal values share their mean rank."""
 
-    def labels(
-        self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
-    ) -> Float[np.ndarray, "input"]:
+    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
         """(number below + number not above) / 2N, which is (rank - 1/2) / N for a fit value."""
         below = np.searchsorted(reference, values, side="left")
         return (below + np.searchsorted(reference, values, side="right")) / (2 * len(reference))
@@ -143,9 +130,7 @@ class Rank(Transform):
 class Cdf(Transform):
     """Empirical distribution function of the fit values: the published detector routers' normalisation."""
 
-    def labels(
-        self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
-    ) -> Float[np.ndarray, "input"]:
+    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
         """Share of the fit values that are not above each value."""
         return np.searchsorted(reference, values, side="right") / len(reference)
 
@@ -157,9 +142,7 @@ class SignedCdf(Transform):
     The label is NaN if no fit value has the sign of the value: there is nothing to compare it with.
     """
 
-    def labels(
-        self, values: Float[np.ndarray, "input"], reference: Float[np.ndarray, "fit"]
-    ) -> Float[np.ndarray, "input"]:
+    def labels(self, values: InputFloats, reference: Float[np.ndarray, "fit"]) -> InputFloats:
         """For V > 0 the share of positive fit values <= V; for V < 0 minus the share of negative ones >= V."""
         helped, harmed = reference[reference > 0], reference[reference < 0]
         benefit = np.searchsorted(helped, values, side="right")
@@ -175,7 +158,7 @@ class Objective(ABC):
     """The value of escalating an input, by some measure; a frozen dataclass whose fields are its settings."""
 
     @abstractmethod
-    def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
+    def values(self, evidence: Evidence) -> InputFloats:
         """The objective of each input of the evidence's table."""
 
 
@@ -183,7 +166,7 @@ class Objective(ABC):
 class DecisionValue(Objective):
     """V = loss(cheap) - loss(full) of the downstream system."""
 
-    def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
+    def values(self, evidence: Evidence) -> InputFloats:
         """Decision value of the full mode."""
         return evidence.table.decision_values.copy()
 
@@ -197,7 +180,7 @@ class Gain(Objective):
     def __post_init__(self) -> None:
         PerceptionGain(self.loss)
 
-    def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
+    def values(self, evidence: Evidence) -> InputFloats:
         """The gain, positive where the full mode perceives better."""
         return PerceptionGain(self.loss).scores(evidence)
 
@@ -211,7 +194,7 @@ class RoutingObjective(Objective):
     def frame_values(self, weak: GradedFrames, strong: GradedFrames) -> Float[np.ndarray, "time"]:
         """The objective of each frame, from both modes' detections in all frames, each marked right or wrong."""
 
-    def values(self, evidence: Evidence) -> Float[np.ndarray, "input"]:
+    def values(self, evidence: Evidence) -> InputFloats:
         """The values in the cell's evidence."""
         return evidence.column(self.column).copy()
 
@@ -290,9 +273,9 @@ class Labels:
     """
 
     target: Target
-    objective: Float[np.ndarray, "input"]
+    objective: InputFloats
     fitted: FittedTransform
-    values: Float[np.ndarray, "input"]
+    values: InputFloats
 
 
 TARGETS: dict[str, Target] = {

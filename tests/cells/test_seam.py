@@ -195,7 +195,7 @@ def test_costs_of_the_cell_charge_what_they_know(cell):
     assert judged["warnings"][0].startswith("No cost known (ms, mj) of lost")
     listed = run("evaluate", cell, "--budget", "latency", *DRAWS)
     assert "lost: no cost known." in listed.out
-    assert listed.out.rstrip().endswith("no cost known: lost.")
+    assert "no cost known: lost." in " ".join(listed.out.split()).lower()
     only = told(run("evaluate", cell, "-s", "lost", "--budget", "latency"))
     assert "a measured budget needs 'ms' of allocator 'lost'" in only
     modes = "\n".join(f"[modes.{mode}]\nms = {ms}" for mode, ms in (("yolov8s-320", 5), ("yolov8s-640", 9)))

@@ -105,7 +105,7 @@ def test_a_picture_that_is_none_is_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="must be an image file"):
         picture(scene(1, image_paths=(path,)), 0)
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(InputError, match="extra `vision`"):
+    with pytest.raises(InputError, match=r"needs cv2, which is not installed: pip install .*\[vision\]"):
         picture(scene(1, image_paths=(path,)), 0)
 
 

@@ -94,7 +94,8 @@ def test_judging_csv_files_needs_no_extra_and_gives_the_same_files(tmp_path):
         ("perceive . -w values.csv --size 320 --out cache", "onnxruntime", "vision"),
     ],
 )
-def test_a_missing_extra_is_one_sentence_with_its_command(command, library, extra, tmp_path):
+def test_a_missing_extra_is_one_sentence_with_its_command(command, library, extra, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the command to install an extra depends on the current folder
     write_tables(tmp_path)
     assert run_without((), tmp_path, *JUDGING[0].split()).code == 0
     for name in ("values.parquet", "scores.parquet"):
@@ -109,8 +110,9 @@ def test_a_missing_extra_is_one_sentence_with_its_command(command, library, extr
     assert {path.name for path in tmp_path.iterdir()} == before, "nothing half-written"
 
 
-def test_a_library_that_is_imported_anywhere_is_reported_too(tmp_path):
+def test_a_library_that_is_imported_anywhere_is_reported_too(tmp_path, monkeypatch):
     """A plain import below a command, without a word about extras, ends in the same sentence."""
+    monkeypatch.chdir(tmp_path)
     code = "import sys; sys.argv = ['deepval', 'cells']; import deepval.cli.commands as c, deepval.cli as cli\n"
     code += "def app(): import shapely\nc.app = app\ncli.main()"
     done = run_without(tuple(EXTRAS), tmp_path, code, program=PYTHON)

@@ -168,6 +168,7 @@ def test_nulls_come_with_a_reason():
 @settings(max_examples=40)
 @given(seed=st.integers(0, 2**32 - 1), text=st.booleans())
 @example(seed=233222, text=False)  # benefit and harm are equal but for rounding
+@example(seed=26070, text=False)  # the harm ratio is half-way between two printed ones
 def test_streaming_does_not_depend_on_the_order_of_rows(seed, text):
     rng = np.random.default_rng(seed)
     table, score = random_stream(rng)

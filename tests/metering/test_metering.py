@@ -594,7 +594,7 @@ def test_the_command_prints_all_allocators_as_shares_of_a_full_pass(tmp_path, mo
 
 def test_the_command_refuses_before_it_measures(tmp_path, monkeypatch):
     path = tmp_path / "costs.toml"
-    assert "found 'nobody'" in refusal("profile", tmp_path, "nobody", "--out", path)
+    assert "must be a cell's folder" in refusal("profile", tmp_path, "nobody", "--out", path)
 
     def none() -> tuple[Rail, ...]:
         return rails(tmp_path)

@@ -284,7 +284,7 @@ HOSTILE = {
     "junk.csv": (hostile_rows, "one row per input of the cell, 320; found more"),
     "wide.csv": (hostile_header, "the first line must name columns among input, score"),
     "long.csv": (hostile_long_id, "an id may have 200 characters; row 1 has 900,000"),
-    "line.csv": (hostile_line, "scores/braking-monocular.csv: must be a CSV file"),
+    "line.csv": (hostile_line, "scores/braking-monocular.csv: rows must be equally long; row 1 has 1 cells"),
     "zeros.csv": (hostile_zeros, "scores/braking-monocular.csv: "),
     "formula.csv": (hostile_formula, "row 1 (input 'a')"),
     "footer.parquet": (hostile_footer, "it says 2,147,483,647"),

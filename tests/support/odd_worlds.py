@@ -50,6 +50,8 @@ COMMANDS = [
     "leaderboard subs --cells {} --check", "leaderboard {} --cells cells --out b",
     "leaderboard subs --cells {} --out b", "leaderboard subs --cells cells --out {}/b",
     "leaderboard subs --cells cells --out b --cache {}/c",
+    "import {}.parquet --out v.csv", "import log.csv --out v.csv --prices {}.csv",
+    "import log.csv --out v.csv --scores-out {}/s",
 ]  # fmt: skip
 
 
@@ -69,6 +71,9 @@ def write_world(folder: Path) -> Path:
         call("build", "--units", "scene-00,scene-01,scene-02,scene-03", "--out", "cells")
         call("evaluate", "values.csv", "-s", "x.csv", "--draws", "5", "--out", "result.json")
         Path("subs").mkdir()
+        Path("log.csv").write_text(
+            "dataset,i,question_chars,a,b\n" + "".join(f"d{i % 2},{i},9,0,1\n" for i in range(6))
+        )
         Path("mean.py").write_text("class Mean:\n    fit = predict = None\n")
         for end in ("", ".csv", ".parquet", ".toml", ".json", ".txt", ".onnx", ".npz", ".py"):
             os.mkfifo(f"pipe{end}")

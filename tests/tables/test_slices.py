@@ -76,7 +76,7 @@ def test_slices_share_the_draws_of_the_whole():
         score = random_scores(rng, inputs)
         table = table_of(loss[:, 0] - loss[:, 1], unit=units, cheap=loss[:, 0], attributes={"kind": kind})
         result = judge(table, {"mine": score}, [deepval.Selection(0.3)], draws=20, seed=3, by="kind")
-        assert len(result.slices) == 4 * len(set(kind))
+        assert len(result.slices) == 5 * len(set(kind))
         for label in sorted(set(kind)):
             rows = [
                 (units[i], *table.losses[i].tolist(), {"mine": float(score[i])})

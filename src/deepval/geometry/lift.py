@@ -25,21 +25,25 @@ class LiftSettings:
     farthest_m: float = 120.0
 
 
+Boxes = Float[np.ndarray, "det 4"]
+PerBox = Float[np.ndarray, "det"]
+
+
 class Lifted(NamedTuple):
     """Near face and lateral extent (right, left edge as seen; ordered low to high) in the ego frame."""
 
-    range_m: Float[np.ndarray, "det"]
+    range_m: PerBox
     lateral_m: Float[np.ndarray, "det 2"]
 
 
 class Cue(NamedTuple):
     """A depth estimate and its weight, 1/spread²; the weight is 0 where the cue is not valid."""
 
-    depth_m: Float[np.ndarray, "det"]
-    weight: Float[np.ndarray, "det"]
+    depth_m: PerBox
+    weight: PerBox
 
 
-def ground_cue(box_px: Float[np.ndarray, "det 4"], camera: Camera, *, settings: LiftSettings) -> Cue:
+def ground_cue(box_px: Boxes, camera: Camera, *, settings: LiftSettings) -> Cue:
     """Depth at which the ray through the middle of the bottom edge meets the road: z = h / -ray_z."""
     u, v = (box_px[:, 0] + box_px[:, 2]) / 2, box_px[:, 3]
     drop = camera.ego_from_cam[2, :3]
@@ -51,13 +55,7 @@ def ground_cue(box_px: Float[np.ndarray, "det 4"], camera: Camera, *, settings: 
     return Cue(depth_m, np.where(valid, 1.0 / spread_m**2, 0.0))
 
 
-def height_cue(
-    box_px: Float[np.ndarray, "det 4"],
-    height_m: Float[np.ndarray, "det"],
-    *,
-    camera: Camera,
-    settings: LiftSettings,
-) -> Cue:
+def height_cue(box_px: Boxes, height_m: PerBox, *, camera: Camera, settings: LiftSettings) -> Cue:
     """Depth at which an object of the class's height fills the box: z = fy H / box height."""
     box_height_px = np.maximum(box_px[:, 3] - box_px[:, 1], 1.0)
     depth_m = camera.fy_px * height_m / box_height_px
@@ -65,13 +63,7 @@ def height_cue(
     return Cue(depth_m, 1.0 / spread_m**2)
 
 
-def fused_depth_m(
-    box_px: Float[np.ndarray, "det 4"],
-    height_m: Float[np.ndarray, "det"],
-    *,
-    camera: Camera,
-    settings: LiftSettings | None = None,
-) -> Float[np.ndarray, "det"]:
+def fused_depth_m(box_px: Boxes, height_m: PerBox, *, camera: Camera, settings: LiftSettings | None = None) -> PerBox:
     """Depth along the optical axis, from both cues."""
     settings = settings or LiftSettings()
     ground = ground_cue(box_px, camera, settings=settings)
@@ -80,13 +72,7 @@ def fused_depth_m(
     return np.clip(fused, settings.nearest_m, settings.farthest_m)
 
 
-def rigid_range_m(
-    box_px: Float[np.ndarray, "det 4"],
-    height_m: Float[np.ndarray, "det"],
-    *,
-    camera: Camera,
-    settings: LiftSettings | None = None,
-) -> Float[np.ndarray, "det"]:
+def rigid_range_m(box_px: Boxes, height_m: PerBox, *, camera: Camera, settings: LiftSettings | None = None) -> PerBox:
     """Range with the whole rigid transform on the fused point, rotation too; for comparison with `lift` alone.
 
     The fused point lies at the fused depth on the ray through the middle of the bottom edge.
@@ -98,13 +84,7 @@ def rigid_range_m(
     return depth_m * (r_x[0] * across + r_x[1] * down + r_x[2]) + r_x[3]
 
 
-def lift(
-    box_px: Float[np.ndarray, "det 4"],
-    height_m: Float[np.ndarray, "det"],
-    *,
-    camera: Camera,
-    settings: LiftSettings | None = None,
-) -> Lifted:
+def lift(box_px: Boxes, height_m: PerBox, *, camera: Camera, settings: LiftSettings | None = None) -> Lifted:
     """Near-face range and lateral extent of image boxes of known class height, in the ego frame."""
     depth_m = fused_depth_m(box_px, height_m, camera=camera, settings=settings)
     t_x, t_y = camera.ego_from_cam[0, 3], camera.ego_from_cam[1, 3]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Num
+from deepval.arrays import Float, InputFloats, Num
 from deepval.judging import selections
 from deepval.judging.allowances import LEVELS, Allowance, Selection, allowance
 from deepval.judging.draws import Concentration, concentration
@@ -198,7 +198,7 @@ def table_notes(
     facts = [f"costs less than {cheap!r} ({', '.join(less)})"] if less else []
     # A gain that is zero but for rounding depends on the order of the sum; NaN (no benefit) passes.
     if gain < 0 and not harm_ratio < 1 + 1e-9:
-        ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {harm_ratio:.3g}"
+        ratio = "it helps nowhere" if math.isnan(harm_ratio) else f"harm ratio {round(harm_ratio, 9):.3g}"
         facts.append(f"harms more than it helps ({ratio})")
     if facts:
         notes.append(
@@ -243,7 +243,7 @@ class BreakEven:
         return any(low < cost <= high or cost == low == 0 for low, high in self.spans)
 
 
-def break_even(score: Float[np.ndarray, "input"], values: Float[np.ndarray, "input"], allowed: Allowance) -> BreakEven:
+def break_even(score: InputFloats, values: InputFloats, allowed: Allowance) -> BreakEven:
     """{C >= 0 : gain at floor(N*share(C) + 1e-9) >= random's gain at C = 0} under a measured budget.
 
     The gain is constant while the number of slots k is, so the set is a union of intervals, one per run of
@@ -270,12 +270,7 @@ def break_even(score: Float[np.ndarray, "input"], values: Float[np.ndarray, "inp
     return BreakEven(tuple(spans), spans[-1][1] if spans else None)
 
 
-def break_even_of_purse(
-    score: Float[np.ndarray, "input"],
-    values: Float[np.ndarray, "input"],
-    price: Float[np.ndarray, "input"],
-    purse: float,
-) -> BreakEven:
+def break_even_of_purse(score: InputFloats, values: InputFloats, price: InputFloats, purse: float) -> BreakEven:
     """The same set where every input has its own cost: {C >= 0 : gain with purse - N*C >= random's gain at C = 0}."""
     total = float(price.sum())
     chance = (min(1.0, purse / total) if total > 0 else 1.0) * float(values.sum())
@@ -293,12 +288,7 @@ Piece = tuple[tuple[float, float], tuple[float, float]]
 """A part of a line: (purse, gain) at either end."""
 
 
-def _pieces(
-    score: Float[np.ndarray, "input"],
-    values: Float[np.ndarray, "input"],
-    price: Float[np.ndarray, "input"],
-    purse: float,
-) -> Iterator[Piece]:
+def _pieces(score: InputFloats, values: InputFloats, price: InputFloats, purse: float) -> Iterator[Piece]:
     """A ranking's gain against what it may spend, up to a purse: linear within a tie group, flat after the last.
 
     Groups that cost nothing or less are taken as soon as they are reached, so the line can jump between pieces.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int, Num
+from deepval.arrays import Bool, InputFlags, InputFloats, InputInts, InputNumbers, Int, Num
 from deepval.errors import InputError
 from deepval.tables.values import most_helpful
 
@@ -67,7 +67,7 @@ class PairCounts:
 class Member:
     """An allocation with its gain and its nDG (NaN where the oracle's gain is not positive)."""
 
-    escalated: Bool[np.ndarray, "input"]
+    escalated: InputFlags
     gain: float
     ndg: float
 
@@ -88,15 +88,13 @@ class Reversal(NamedTuple):
     second: int
 
 
-def affected(value: Num[np.ndarray, "input"], *, tolerance: float = 0.0) -> Bool[np.ndarray, "input"]:
+def affected(value: InputNumbers, *, tolerance: float = 0.0) -> InputFlags:
     """The inputs on which a quantity is not zero: |value| > tolerance."""
     (v,) = _align(value)
     return np.abs(v) > tolerance
 
 
-def sign_disagreement(
-    first: Num[np.ndarray, "input"], second: Num[np.ndarray, "input"], *, tolerance: float = 0.0
-) -> Share:
+def sign_disagreement(first: InputNumbers, second: InputNumbers, *, tolerance: float = 0.0) -> Share:
     """Inputs with opposite signs among those where both quantities are non-zero."""
     a, b = _align(first, second)
     both = (np.abs(a) > tolerance) & (np.abs(b) > tolerance)
@@ -104,21 +102,14 @@ def sign_disagreement(
     return Share(int(opposite.sum()), int(both.sum()))
 
 
-def harm_given_gain(
-    gain: Num[np.ndarray, "input"], value: Num[np.ndarray, "input"], *, tolerance: float = 0.0
-) -> Share:
+def harm_given_gain(gain: InputNumbers, value: InputNumbers, *, tolerance: float = 0.0) -> Share:
     """P(V < 0 | V != 0, G > 0): harmed inputs among the affected ones whose perception improves."""
     g, v = _align(gain, value)
     improved = (g > tolerance) & (np.abs(v) > tolerance)
     return Share(int((improved & (v < 0)).sum()), int(improved.sum()))
 
 
-def spearman(
-    first: Num[np.ndarray, "input"],
-    second: Num[np.ndarray, "input"],
-    *,
-    among: Bool[np.ndarray, "input"] | None = None,
-) -> float:
+def spearman(first: InputNumbers, second: InputNumbers, *, among: InputFlags | None = None) -> float:
     """Spearman rank correlation with average ranks for ties, over the inputs of `among` (e.g. the affected).
 
     NaN with fewer than two inputs or where a quantity is constant.
@@ -138,7 +129,7 @@ def spearman(
     return float(rank_a @ rank_b) / math.sqrt(spread) if spread > 0 else math.nan
 
 
-def pair_counts(first: Num[np.ndarray, "input"], second: Num[np.ndarray, "input"]) -> PairCounts:
+def pair_counts(first: InputNumbers, second: InputNumbers) -> PairCounts:
     """Concordant, discordant and tied pairs of inputs, exact integers in O(n log n).
 
     In the order of (first, second) a pair is discordant iff it is a strict inversion of `second`.
@@ -162,7 +153,7 @@ def pair_counts(first: Num[np.ndarray, "input"], second: Num[np.ndarray, "input"
     )
 
 
-def transfer(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "input"], *, k: int) -> TransferBounds:
+def transfer(value: InputNumbers, other_value: InputNumbers, *, k: int) -> TransferBounds:
     """The optimal allocations of at most k inputs for `value`, at their best and worst for `other_value`.
 
     With at least k positive values, an optimum contains every input strictly above the k-th largest value and fills up
@@ -188,7 +179,7 @@ def transfer(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "inpu
     )
 
 
-def reversal(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "input"]) -> Reversal | None:
+def reversal(value: InputNumbers, other_value: InputNumbers) -> Reversal | None:
     """A pair of inputs that is positive for both systems, and that the two systems order differently; None without one.
 
     value[first] > value[second], and other_value[first] < other_value[second]. If there is such a pair, no single
@@ -205,7 +196,7 @@ def reversal(value: Num[np.ndarray, "input"], other_value: Num[np.ndarray, "inpu
     return Reversal(first=int(ascending[lower + 1]), second=int(ascending[lower]))
 
 
-def _align(*quantities: Num[np.ndarray, "..."]) -> tuple[Float[np.ndarray, "input"], ...]:
+def _align(*quantities: Num[np.ndarray, "..."]) -> tuple[InputFloats, ...]:
     """The quantities as float64, of one length and without NaN."""
     arrays = tuple(np.asarray(quantity, dtype=np.float64) for quantity in quantities)
     shapes = [array.shape for array in arrays]
@@ -216,9 +207,7 @@ def _align(*quantities: Num[np.ndarray, "..."]) -> tuple[Float[np.ndarray, "inpu
     return arrays
 
 
-def _best(
-    worth: Float[np.ndarray, "input"], free: Bool[np.ndarray, "input"], *, slots: int, optional: bool
-) -> Bool[np.ndarray, "input"]:
+def _best(worth: InputFloats, free: InputFlags, *, slots: int, optional: bool) -> InputFlags:
     """The `slots` free inputs of highest worth; if optional, only those of positive worth."""
     rows = np.flatnonzero(free)
     rows = rows[np.argsort(-worth[rows], kind="stable")][:slots]
@@ -227,7 +216,7 @@ def _best(
     return chosen
 
 
-def _member(escalated: Bool[np.ndarray, "input"], value: Float[np.ndarray, "input"], *, oracle_gain: float) -> Member:
+def _member(escalated: InputFlags, value: InputFloats, *, oracle_gain: float) -> Member:
     gain = math.fsum(value[escalated])
     return Member(escalated, gain, gain / oracle_gain if oracle_gain > 0 else math.nan)
 
@@ -242,7 +231,7 @@ def _pairs_within(sizes: Int[np.ndarray, " group"]) -> int:
     return int((sizes * (sizes - 1) // 2).sum())
 
 
-def _ranks(x: Float[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
+def _ranks(x: InputFloats) -> InputInts:
     """Number of different values below each value."""
     order = np.argsort(x)
     ascending = x[order]
@@ -251,7 +240,7 @@ def _ranks(x: Float[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
     return ranks
 
 
-def _centred_ranks(x: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
+def _centred_ranks(x: InputFloats) -> InputFloats:
     """Twice the average rank minus twice its mean, a whole number: inputs below minus inputs above."""
     order = np.argsort(x)
     ascending = x[order]
@@ -261,7 +250,7 @@ def _centred_ranks(x: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
     return ranks
 
 
-def _inversions(ranks: Int[np.ndarray, "input"]) -> int:
+def _inversions(ranks: InputInts) -> int:
     """Pairs i < j with ranks[i] > ranks[j]: short blocks pair by pair, then a merge sort of all blocks of a level.
 
     Sorted with their half as the last bit, the j-th item of a right half stands behind the left items that do not

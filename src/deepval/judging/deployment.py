@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Num
+from deepval.arrays import Float, InputFloats, InputInts, InputNumbers, ModeFloats
 from deepval.errors import InputError, InputWarning
 from deepval.judging import mode_samples, selections
 from deepval.judging.allowances import Allowance, Budget, allowance_on
@@ -173,7 +173,7 @@ def _cut_at(score: float) -> dict[str, Any]:
 
 
 def _numbers(
-    resamples: Resamples, score: Float[np.ndarray, "input"], thetas: Sequence[float]
+    resamples: Resamples, score: InputFloats, thetas: Sequence[float]
 ) -> Iterator[tuple[Float[np.ndarray, "unit"], Float[np.ndarray, "unit"]]]:
     """For each threshold, the number of scores of every unit above it and equal to it."""
     # "Above theta" is "at least the next float", so one pass over descending edges counts both.
@@ -185,7 +185,7 @@ def _numbers(
     return zip(above, upto - above, strict=True)
 
 
-def _by_unit(resamples: Resamples, acceptance: Float[np.ndarray, "input"]) -> Float[np.ndarray, "unit"]:
+def _by_unit(resamples: Resamples, acceptance: InputFloats) -> Float[np.ndarray, "unit"]:
     return np.bincount(resamples.table.unit, acceptance, minlength=len(resamples.unit_ids))
 
 
@@ -236,9 +236,7 @@ def _price(
     return _Accepted(fields, own.modes, by_mode, spend, _by_unit(resamples, (acceptance * costs).sum(axis=1)))
 
 
-def calibrated_price(
-    table: ValueTable, scores: Float[np.ndarray, "input mode"], allowed: Allowance, cost: float
-) -> Price:
+def calibrated_price(table: ValueTable, scores: ModeFloats, allowed: Allowance, cost: float) -> Price:
     """The price at which inputs spend what an allocator of this cost leaves of the budget."""
     costs, full = mode_samples.above_cheap_on(table, allowed)[:, 1:], allowed.on(table).full
     spend = allowed.budget.alpha * full - cost
@@ -249,11 +247,7 @@ def calibrated_price(
 
 
 def with_replay(
-    resamples: Resamples,
-    threshold: Threshold,
-    modes: Int[np.ndarray, "input"],
-    costs: Float[np.ndarray, "input above"],
-    **fields: Any,
+    resamples: Resamples, threshold: Threshold, modes: InputInts, costs: Float[np.ndarray, "input above"], **fields: Any
 ) -> Threshold:
     """The threshold with the rates of a policy that chose `modes` for the judged inputs (0: cheap) and other fields.
 
@@ -458,7 +452,7 @@ def _replay(
     return PolicyReplay(routing.policy_name, parameter, int(np.count_nonzero(modes)) / len(modes), gain)
 
 
-def _order(table: ValueTable) -> Num[np.ndarray, "input"]:
+def _order(table: ValueTable) -> InputNumbers:
     """Arrival order of the inputs; the table's order if it has no times (the rate of a threshold ignores order)."""
     return np.arange(len(table)) if table.order is None else table.order
 

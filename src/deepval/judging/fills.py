@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int
+from deepval.arrays import Bool, Float, InputInts, Int, ModeFloats
+from deepval.judging.kernel import DrawCounts, sums_before_blocks
 from deepval.judging.knapsack import SOLVE_TOLERANCE, hull_slopes
 
 BLOCK = 64
@@ -46,7 +47,7 @@ class _Steps(NamedTuple):
     values: Float[np.ndarray, "input level"]
     useful: Bool[np.ndarray, "input level"]
     quantities: Float[np.ndarray, "input level quantity"]
-    unit: Int[np.ndarray, "input"]
+    unit: InputInts
     input: Int[np.ndarray, "step"]
     source: Int[np.ndarray, "step"]
     target: Int[np.ndarray, "step"]
@@ -58,7 +59,7 @@ class _Steps(NamedTuple):
 class _Fills(NamedTuple):
     """Greedy fills: all steps before `cut` and `copies` of the step `cut`; the slack remains unspent."""
 
-    counts: Float[np.ndarray, "draw unit"]
+    counts: DrawCounts
     cut: Int[np.ndarray, "draw"]
     copies: Float[np.ndarray, "draw"]
     multiplier: Float[np.ndarray, "draw"]
@@ -70,12 +71,12 @@ class _Fills(NamedTuple):
 
 
 def plan_sums(
-    values: Float[np.ndarray, "input mode"],
+    values: ModeFloats,
     costs: Int[np.ndarray, "mode"],
-    unit: Int[np.ndarray, "input"],
+    unit: InputInts,
     *,
     quantities: Float[np.ndarray, "input mode quantity"],
-    counts: Float[np.ndarray, "draw unit"],
+    counts: DrawCounts,
     budgets: Int[np.ndarray, "draw"],
 ) -> Sums:
     """Sums of quantities over the plan of greatest value in every draw; rows must be sorted by input id."""
@@ -101,9 +102,9 @@ def plan_sums(
 
 
 def _steps(
-    values: Float[np.ndarray, "input mode"],
+    values: ModeFloats,
     costs: Int[np.ndarray, "mode"],
-    unit: Int[np.ndarray, "input"],
+    unit: InputInts,
     quantities: Float[np.ndarray, "input mode quantity"],
 ) -> _Steps:
     # Levels are distinct costs: only the most valuable of the modes with the same cost can be in the best plan.
@@ -136,19 +137,15 @@ def _steps(
 
 
 def _fill(
-    steps: _Steps, counts: Float[np.ndarray, "draw unit"], budgets: Int[np.ndarray, "draw"]
+    steps: _Steps, counts: DrawCounts, budgets: Int[np.ndarray, "draw"]
 ) -> tuple[Float[np.ndarray, "draw quantity"], _Fills]:
     """Sums over the greedy fill of every draw, and the fill itself."""
-    number, units, draws = len(steps.slope), counts.shape[1], np.arange(len(counts))
+    number, draws = len(steps.slope), np.arange(len(counts))
     gained = steps.quantities[steps.input, steps.target] - steps.quantities[steps.input, steps.source]
     worth = (steps.slope * steps.length)[:, None]
     columns = np.hstack([steps.length[:, None], worth, gained])
-    unit, blocks = steps.unit[steps.input], -(-number // BLOCK)
-    key = (np.arange(number) // BLOCK) * units + unit
-    upto = np.zeros((blocks + 1, columns.shape[1], units))
-    for column, weights in enumerate(columns.T):
-        own = np.bincount(key, weights=weights, minlength=blocks * units).reshape(blocks, units)
-        np.cumsum(own, axis=0, out=upto[1:, column])
+    unit = steps.unit[steps.input]
+    upto = sums_before_blocks(columns, unit, size=BLOCK, units=counts.shape[1])
     # Costs are whole numbers, so these products are exact up to 2**53, and with them the block of the cut.
     reached = counts @ upto[:, 0].T
     block = np.count_nonzero(reached <= budgets[:, None], axis=1) - 1

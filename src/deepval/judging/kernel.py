@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int, Num
+from deepval.arrays import Bool, Float, InputFloats, InputInts, InputNumbers, Int, Num
 from deepval.judging.ties import SAMPLE, SORT_UP_TO
 
 EDGES = 120
@@ -36,18 +36,22 @@ ABREAST = 16
 ONE_THREAD = 1 << 18
 """Multiplications up to which BLAS keeps a product on one thread."""
 
-Quantities = Float[np.ndarray, "quantity input"] | Sequence[Float[np.ndarray, "input"]]
+DrawCounts = Float[np.ndarray, "draw unit"]
+"""How often each draw contains each unit."""
+DrawSlots = Int[np.ndarray, "draw budget"]
+QuantitySums = Float[np.ndarray, "draw budget quantity"]
+Quantities = Float[np.ndarray, "quantity input"] | Sequence[InputFloats]
 
 
 def top_sums(
-    score: Float[np.ndarray, "input"],
+    score: InputFloats,
     quantities: Quantities,
-    unit: Int[np.ndarray, "input"],
+    unit: InputInts,
     *,
-    counts: Float[np.ndarray, "draw unit"],
-    slots: Int[np.ndarray, "draw budget"],
-    order: Int[np.ndarray, "input"] | None = None,
-) -> Float[np.ndarray, "draw budget quantity"]:
+    counts: DrawCounts,
+    slots: DrawSlots,
+    order: InputInts | None = None,
+) -> QuantitySums:
     """Expected sums of quantities over the highest scores, in every draw of units and for every number of slots.
 
     A draw repeats each unit's inputs `counts` times. With more slots than inputs, all inputs are taken. Up to
@@ -69,14 +73,14 @@ def top_sums(
 
 
 def sorted_sums(
-    score: Float[np.ndarray, "input"],
+    score: InputFloats,
     quantities: Quantities,
-    unit: Int[np.ndarray, "input"],
+    unit: InputInts,
     *,
-    counts: Float[np.ndarray, "draw unit"],
+    counts: DrawCounts,
     slots: Float[np.ndarray, "draw budget"],
-    order: Int[np.ndarray, "input"] | None = None,
-) -> Float[np.ndarray, "draw budget quantity"]:
+    order: InputInts | None = None,
+) -> QuantitySums:
     """`top_sums` for rows that are few enough to be sorted."""
     sums = np.zeros((slots.shape[1], len(quantities), len(slots))).transpose(2, 0, 1)  # contiguous over draws
     if not len(score):
@@ -91,8 +95,21 @@ def sorted_sums(
     return sums
 
 
+def sums_before_blocks(
+    columns: Float[np.ndarray, "row column"], unit: Int[np.ndarray, "row"], *, size: int, units: int
+) -> Float[np.ndarray, "bound column unit"]:
+    """Sums of columns by unit over all rows before each block of `size` rows, then over all rows."""
+    blocks = -(-len(columns) // size)
+    key = (np.arange(len(columns)) // size) * units + unit
+    upto = np.zeros((blocks + 1, columns.shape[1], units))
+    for column, weights in enumerate(columns.T):
+        own = np.bincount(key, weights=weights, minlength=blocks * units).reshape(blocks, units)
+        np.cumsum(own, axis=0, out=upto[1:, column])
+    return upto
+
+
 def _per_unit(
-    key: Int[np.ndarray, "input"], quantities: Quantities, *, blocks: int, units: int
+    key: InputInts, quantities: Quantities, *, blocks: int, units: int
 ) -> Float[np.ndarray, "column block unit"]:
     """Number of rows of every unit in every block, then the sums of their quantities; key = block * units + unit."""
     tables = np.empty((1 + len(quantities), blocks * units))
@@ -102,7 +119,7 @@ def _per_unit(
 
 
 def at_least(
-    score: Float[np.ndarray, "input"], edges: Float[np.ndarray, "edge"], unit: Int[np.ndarray, "input"], *, units: int
+    score: InputFloats, edges: Float[np.ndarray, "edge"], unit: InputInts, *, units: int
 ) -> Float[np.ndarray, "edge unit"]:
     """Number of scores of every unit that are at least each edge; edges descend."""
     key = _edges_above(score, edges) * np.int64(units) + unit
@@ -117,9 +134,7 @@ def _abreast(draws: int, bounds: int, dtype: type) -> Float[np.ndarray, "draw pa
     return room
 
 
-def _cut_block(
-    reached: Float[np.ndarray, "draw padded_bound"], slots: Num[np.ndarray, "draw budget"]
-) -> Int[np.ndarray, "draw budget"]:
+def _cut_block(reached: Float[np.ndarray, "draw padded_bound"], slots: Num[np.ndarray, "draw budget"]) -> DrawSlots:
     """First block by whose end the slots are filled; the number of blocks where they are never filled.
 
     The search takes two steps over all draws at once: first the last bound of each group of `ABREAST`, then all bounds
@@ -145,7 +160,7 @@ class Sifted(NamedTuple):
 
     partial: Bool[np.ndarray, "block"]
     left: Float[np.ndarray, "draw budget"]
-    sums: Float[np.ndarray, "draw budget quantity"]
+    sums: QuantitySums
     taken: Float[np.ndarray, "budget block"]
 
 
@@ -176,8 +191,8 @@ class Sieve:
         unit: Int[np.ndarray, "row"],
         *,
         step: int,
-        counts: Float[np.ndarray, "draw unit"],
-        slots: Int[np.ndarray, "draw budget"],
+        counts: DrawCounts,
+        slots: DrawSlots,
         quantities: int,
         quantiles: int = EDGES,
         widest: int | None = None,
@@ -211,7 +226,7 @@ class Sieve:
         """The block of each score."""
         return _edges_above(score, self.edges)
 
-    def sift(self, counts: Float[np.ndarray, "draw unit"], slots: Num[np.ndarray, "draw budget"]) -> Sifted:
+    def sift(self, counts: DrawCounts, slots: Num[np.ndarray, "draw budget"]) -> Sifted:
         """The blocks whose rows are still needed, the slots left for them, and the sums over all other blocks."""
         # A draw repeats whole units, so one product of its counts with sums by unit gives the sums of every block.
         weight, *sums = ((counts @ table.T)[:, None] for table in self.tables)
@@ -229,7 +244,7 @@ def _edges(
     unit: Int[np.ndarray, "row"],
     *,
     step: int,
-    counts: Float[np.ndarray, "draw unit"],
+    counts: DrawCounts,
     slots: Num[np.ndarray, "draw budget"],
     quantiles: int,
     widest: int | None,
@@ -268,7 +283,7 @@ def _single(edges: Float[np.ndarray, "edge"]) -> Bool[np.ndarray, "block"]:
     return np.concatenate([edges[:1] == np.inf, edges[:-1] == np.nextafter(edges[1:], np.inf), [False]])
 
 
-def _edges_above(score: Float[np.ndarray, "input"], edges: Float[np.ndarray, "edge"]) -> Num[np.ndarray, "input"]:
+def _edges_above(score: InputFloats, edges: Float[np.ndarray, "edge"]) -> InputNumbers:
     """Number of edges above each score, as bytes if there are few edges: then comparing beats a binary search."""
     if len(edges) > MOST_COMPARED:
         return len(edges) - np.searchsorted(edges[::-1], score, side="right")
@@ -311,13 +326,7 @@ class _Blocks:
 
 
 def _blocks(
-    score: Float[np.ndarray, "input"],
-    quantities: Quantities,
-    unit: Int[np.ndarray, "input"],
-    order: Int[np.ndarray, "input"],
-    *,
-    units: int,
-    budgets: int,
+    score: InputFloats, quantities: Quantities, unit: InputInts, order: InputInts, *, units: int, budgets: int
 ) -> _Blocks:
     """The rows in order, cut into blocks.
 
@@ -368,13 +377,13 @@ class _Drawn(NamedTuple):
         whole: The padded counts as integers, which add up several times faster.
     """
 
-    counts: Float[np.ndarray, "draw unit"]
-    single: Float[np.ndarray, "draw unit"]
+    counts: DrawCounts
+    single: DrawCounts
     padded: Float[np.ndarray, "draw unit+1"]
     whole: Int[np.ndarray, "draw unit+1"]
 
     @classmethod
-    def of(cls, counts: Float[np.ndarray, "draw unit"], number: Float[np.ndarray, "unit"]) -> "_Drawn":
+    def of(cls, counts: DrawCounts, number: Float[np.ndarray, "unit"]) -> "_Drawn":
         """The draws of units that have `number` rows each."""
         padded = np.zeros((len(counts), counts.shape[1] + 1))
         padded[:, :-1] = counts
@@ -396,9 +405,7 @@ class _Cuts(NamedTuple):
     slots: Float[np.ndarray, "cut"]
 
 
-def _block_sums(
-    blocks: _Blocks, drawn: _Drawn, slots: Float[np.ndarray, "draw budget"]
-) -> Float[np.ndarray, "draw budget quantity"]:
+def _block_sums(blocks: _Blocks, drawn: _Drawn, slots: Float[np.ndarray, "draw budget"]) -> QuantitySums:
     """Sums over the rows of whole blocks, and over the rows of the block in which the slots run out."""
     (draws, budgets), units = slots.shape, drawn.counts.shape[1]
     # Numbers of rows are whole and small enough for the type, so the block of each cut is found without rounding.
@@ -430,9 +437,7 @@ def _pieces(rows: int, width: int, *, most: int = CUT_ELEMENTS) -> Iterator[slic
     return (slice(first, first + step) for first in range(0, rows, step))
 
 
-def _rows_before(
-    counts: Float[np.ndarray, "draw unit"], number: Float[np.ndarray, "bound unit"]
-) -> Float[np.ndarray, "draw padded_bound"]:
+def _rows_before(counts: DrawCounts, number: Float[np.ndarray, "bound unit"]) -> Float[np.ndarray, "draw padded_bound"]:
     """Number of rows before each bound in each draw, from the number of rows of each unit.
 
     A small product is split into pieces that BLAS computes on one thread: waiting threads cost more than they save.

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Num
+from deepval.arrays import Float, InputInts, Int, ModeFloats, Num
 from deepval.judging.mode_plans import Costs, Plan, check_problem, steps, unspendable
 from deepval.results import lists_by_key
 
@@ -22,7 +22,7 @@ FIRST_INPUTS, FIRST_STATES, GROWTH = 16, 64, 8  # room of the first search round
 MOST_STATES = 2**18  # room of the last round; only values in exact proportion to large costs were seen to need more
 
 
-def solve(values: Float[np.ndarray, "input mode"], costs: Costs, budget: int) -> Plan:
+def solve(values: ModeFloats, costs: Costs, budget: int) -> Plan:
     """The plan of greatest value within the budget, exact up to the rounding of that value.
 
     Costs are one per mode, or one per input and mode.
@@ -53,7 +53,7 @@ class _Menu(NamedTuple):
     Doubles are the modes that share their cost with an earlier one.
     """
 
-    inputs: Int[np.ndarray, "input"]
+    inputs: InputInts
     costs: Int[np.ndarray, "level"]
     values: Float[np.ndarray, "level input"]
     modes: Int[np.ndarray, "level"]
@@ -61,14 +61,14 @@ class _Menu(NamedTuple):
 
 
 class _Solution(NamedTuple):
-    levels: Int[np.ndarray, "input"]
+    levels: InputInts
     multiplier: float = 0.0
     bound: float = 0.0
     core: int = 0
     states: int = 1
     stop_loss: float = 0.0
 
-    def plan(self, modes: Int[np.ndarray, "input"], value: float, *, spent: int, budget: int) -> Plan:
+    def plan(self, modes: InputInts, value: float, *, spent: int, budget: int) -> Plan:
         """The plan with these modes, and its certificate: the fields after the levels."""
         certificate = self._replace(bound=max(self.bound, value))[1:]
         return Plan(modes, value, spent, budget, *certificate)
@@ -125,7 +125,7 @@ class _States(NamedTuple):
     peak: int = 1
 
 
-def _menu(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "mode"], budget: int) -> _Menu:
+def _menu(values: ModeFloats, costs: Int[np.ndarray, "mode"], budget: int) -> _Menu:
     affordable = np.flatnonzero(costs <= budget).tolist()
     equals = lists_by_key((int(costs[mode]), mode) for mode in sorted(affordable, key=costs.__getitem__))
     inputs = np.flatnonzero(np.logical_or.reduce([values[:, mode] > 0 for mode in affordable]))
@@ -173,7 +173,7 @@ def _multiplier(slopes: Float[np.ndarray, "step input"], lengths: Int[np.ndarray
     return float(slope[order[np.searchsorted(np.cumsum(length[order]), budget, side="right")]])
 
 
-def _greedy(menu: _Menu, budget: int) -> tuple[float, Int[np.ndarray, "input"]]:
+def _greedy(menu: _Menu, budget: int) -> tuple[float, InputInts]:
     """λ, and the levels after every hull step steeper than λ and, in row order, those equal to it that fit."""
     slopes, lengths = hull_slopes(menu.values, menu.costs), np.diff(menu.costs)
     multiplier = _multiplier(slopes, lengths, budget)
@@ -193,7 +193,7 @@ def _optimum(menu: _Menu, budget: int) -> _Solution:
     return _search(fill, lambda inputs, losses, best: _changes(menu, inputs, base[inputs], losses, best))
 
 
-def _solve_each(values: Float[np.ndarray, "input mode"], costs: Int[np.ndarray, "input mode"], budget: int) -> Plan:
+def _solve_each(values: ModeFloats, costs: Int[np.ndarray, "input mode"], budget: int) -> Plan:
     """`solve` for costs per input and mode: hull steps by falling slope, then changes input by input."""
     rows = np.arange(len(values))
     affordable = costs <= budget
@@ -244,7 +244,7 @@ class _Fill(NamedTuple):
     """A greedy fill at λ: reduced values, its levels, the budget and the part of it that is left."""
 
     reduced: Float[np.ndarray, "level input"]
-    base: Int[np.ndarray, "input"]
+    base: InputInts
     multiplier: float
     budget: int
     slack: int
@@ -281,11 +281,7 @@ def _search(fill: _Fill, changes_of: Callable[..., _Changes]) -> _Solution:
 
 
 def _changes(
-    menu: _Menu,
-    inputs: Int[np.ndarray, "input"],
-    source: Int[np.ndarray, "input"],
-    losses: Float[np.ndarray, "level input"],
-    best: float,
+    menu: _Menu, inputs: InputInts, source: InputInts, losses: Float[np.ndarray, "level input"], best: float
 ) -> _Changes:
     """The inputs' changes that lose less than `best` and lead to a level worth more than all cheaper ones."""
     values, count = menu.values[:, inputs], len(menu.costs)

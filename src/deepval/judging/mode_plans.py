@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Num
+from deepval.arrays import Float, InputInts, InputNumbers, Int, ModeFloats, Num
 from deepval.errors import InputError
 
 
@@ -28,7 +28,7 @@ class Steps(NamedTuple):
         slope: Value per cost.
     """
 
-    start: Int[np.ndarray, "input"]
+    start: InputInts
     input: Int[np.ndarray, "step"]
     source: Int[np.ndarray, "step"]
     target: Int[np.ndarray, "step"]
@@ -36,7 +36,7 @@ class Steps(NamedTuple):
     slope: Float[np.ndarray, "step"]
 
 
-def steps(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "input mode"]) -> Steps:
+def steps(values: ModeFloats, costs: Num[np.ndarray, "input mode"]) -> Steps:
     """The steps of every input's hull; if several steps have the same slope, the longest is taken."""
     at = cheapest(values, costs)
     start, rows, rounds = at.copy(), np.arange(len(values)), []
@@ -59,9 +59,7 @@ def steps(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "input
     return Steps(start, *parts) if parts else Steps(start, none, none, none, none, np.zeros(0))
 
 
-def cheapest(
-    values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "*input mode"]
-) -> Int[np.ndarray, "input"]:
+def cheapest(values: ModeFloats, costs: Num[np.ndarray, "*input mode"]) -> InputInts:
     """The cheapest mode of every input; among equally cheap ones, the first of greatest value."""
     least = costs == costs.min(axis=-1, keepdims=True)
     return np.where(least, np.maximum(values, np.finfo(np.float64).min), -np.inf).argmax(axis=1)
@@ -80,10 +78,10 @@ class ModeProblem(NamedTuple):
     modes: Int[np.ndarray, "input column"]
     values: Float[np.ndarray, "input column"]
     costs: Num[np.ndarray, "*input column"]
-    saved: Num[np.ndarray, "input"]
+    saved: InputNumbers
 
 
-def from_cheapest(values: Float[np.ndarray, "input mode"], costs: Num[np.ndarray, "*input mode"]) -> ModeProblem:
+def from_cheapest(values: ModeFloats, costs: Num[np.ndarray, "*input mode"]) -> ModeProblem:
     """The problem relative to every input's cheapest mode; of modes that cost as little, only the best one counts."""
     rows, start = np.arange(len(values)), cheapest(values, costs)
     if costs.ndim == 1:
@@ -120,7 +118,7 @@ class Plan:
         stop_loss: a plan that changes any other input has at least this deficit; 0 if lists had to be cut.
     """
 
-    modes: Int[np.ndarray, "input"]
+    modes: InputInts
     value: float
     spent: int
     budget: int
@@ -151,7 +149,7 @@ class Verification:
     optimal: bool
 
 
-def check(plan: Plan, values: Float[np.ndarray, "input mode"], costs: Costs) -> Verification:
+def check(plan: Plan, values: ModeFloats, costs: Costs) -> Verification:
     """Proof of a plan's feasibility, value and bound in one pass over the values, and the gap that it leaves.
 
     Raises InputError with the reason where a field of the plan is false. Only the search log is not verified.
@@ -191,7 +189,7 @@ def check(plan: Plan, values: Float[np.ndarray, "input mode"], costs: Costs) -> 
     return Verification(gap=gap, core=core, optimal=plan.stop_loss >= gap - tolerance)
 
 
-def check_problem(values: Float[np.ndarray, "input mode"], costs: Costs, budget: int) -> None:
+def check_problem(values: ModeFloats, costs: Costs, budget: int) -> None:
     """Raise InputError where values, costs and budget do not form a problem."""
     if values.ndim != 2 or costs.shape not in (values.shape[1:], values.shape) or values.shape[1] == 0:
         shapes = f"{values.shape} and {costs.shape}"

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int
+from deepval.arrays import Float, InputFlags, InputFloats, InputInts, Int
 from deepval.errors import InputError
-from deepval.judging.kernel import top_sums
+from deepval.judging.kernel import DrawCounts, QuantitySums, sums_before_blocks, top_sums
 from deepval.judging.ties import cumulative_gain, inclusion
 from deepval.tables.values import most_helpful
 
@@ -35,27 +35,29 @@ BLOCK = 64
 """Rows in a block."""
 
 Rows = Float[np.ndarray, "row"]
+RowInts = Int[np.ndarray, "row"]
+Purses = Float[np.ndarray, "draw budget"]
 
 
-def oracle_gain(values: Float[np.ndarray, "input"], slots: int) -> float:
+def oracle_gain(values: InputFloats, slots: int) -> float:
     """OPT(k): the sum of the k largest positive values."""
     return float(most_helpful(values, slots).sum())
 
 
-def oracle_curve(values: Float[np.ndarray, "input"]) -> Float[np.ndarray, "slots"]:
+def oracle_curve(values: InputFloats) -> Float[np.ndarray, "slots"]:
     """OPT(k) for every k = 0, 1, ..., N."""
     best = np.sort(most_helpful(values))[::-1]
     return np.cumsum(np.concatenate([[0.0], best, np.zeros(len(values) - len(best))]))
 
 
-def oracle_weights(values: Float[np.ndarray, "input"], slots: int) -> Float[np.ndarray, "input"]:
+def oracle_weights(values: InputFloats, slots: int) -> InputFloats:
     """The probability that each input is among those that the oracle takes, equal values alike."""
     return inclusion(values, len(most_helpful(values, slots)))
 
 
 def oracle_sums(
-    values: Float[np.ndarray, "input"],
-    unit: Int[np.ndarray, "input"],
+    values: InputFloats,
+    unit: InputInts,
     *,
     counts: Float[np.ndarray, "resample unit"],
     slots: Int[np.ndarray, "resample budget"],
@@ -71,7 +73,7 @@ def oracle_sums(
 class _Walk(NamedTuple):
     """Rows by descending score; tie groups start at `starts`."""
 
-    order: Int[np.ndarray, "row"]
+    order: RowInts
     starts: Int[np.ndarray, "group"]
 
 
@@ -106,14 +108,8 @@ def tied_share(score: Rows, price: Rows, purse: float) -> float:
 
 
 def purse_sums(
-    score: Rows,
-    quantities: Sequence[Rows],
-    unit: Int[np.ndarray, "row"],
-    *,
-    price: Rows,
-    counts: Float[np.ndarray, "draw unit"],
-    purse: Float[np.ndarray, "draw budget"],
-) -> Float[np.ndarray, "draw budget quantity"]:
+    score: Rows, quantities: Sequence[Rows], unit: RowInts, *, price: Rows, counts: DrawCounts, purse: Purses
+) -> QuantitySums:
     """Expected sums of quantities over the highest scores, in every draw of units and for each of the draw's purses.
 
     A draw repeats each unit's rows `counts` times; prices and quantities are those of one row.
@@ -142,24 +138,15 @@ def purse_sums(
 
 
 def _untied_sums(
-    columns: Float[np.ndarray, "row column"],
-    unit: Int[np.ndarray, "row"],
-    *,
-    counts: Float[np.ndarray, "draw unit"],
-    purse: Float[np.ndarray, "draw budget"],
-) -> Float[np.ndarray, "draw budget quantity"]:
+    columns: Float[np.ndarray, "row column"], unit: RowInts, *, counts: DrawCounts, purse: Purses
+) -> QuantitySums:
     """`purse_sums` of rows in order of their scores, without ties or negative prices; the first column is the price.
 
     A matrix product gives the price of whole blocks of rows in every draw; rows are visited only in the block in which
     the purse of a draw runs out, because spending never falls.
     """
-    number, draws, units = len(columns), np.arange(len(counts)), counts.shape[1]
-    blocks = -(-number // BLOCK)
-    key = (np.arange(number) // BLOCK) * units + unit
-    upto = np.zeros((blocks + 1, columns.shape[1], units))
-    for column, weights in enumerate(columns.T):
-        own = np.bincount(key, weights=weights, minlength=blocks * units).reshape(blocks, units)
-        np.cumsum(own, axis=0, out=upto[1:, column])
+    number, draws = len(columns), np.arange(len(counts))
+    upto = sums_before_blocks(columns, unit, size=BLOCK, units=counts.shape[1])
     reached = counts @ upto[:, 0].T
     sums = np.zeros((*purse.shape, columns.shape[1] - 1))
     for budget, left in enumerate(purse.T):
@@ -191,11 +178,7 @@ def _run(
 
 
 def runs(
-    score: Rows,
-    quantities: Sequence[Rows],
-    unit: Int[np.ndarray, "row"],
-    *,
-    counts: Float[np.ndarray, "draw unit"],
+    score: Rows, quantities: Sequence[Rows], unit: RowInts, *, counts: DrawCounts
 ) -> Iterator[tuple[slice, list[Float[np.ndarray, "draw group"]]]]:
     """Sums of quantities over each group of equal scores, the highest first, some draws of units at a time."""
     if not len(score):
@@ -247,14 +230,8 @@ def best_shares(values: Rows, price: Rows, purse: float) -> Rows:
 
 
 def best_purse_sums(
-    values: Rows,
-    quantities: Sequence[Rows],
-    unit: Int[np.ndarray, "row"],
-    *,
-    price: Rows,
-    counts: Float[np.ndarray, "draw unit"],
-    purse: Float[np.ndarray, "draw budget"],
-) -> Float[np.ndarray, "draw budget quantity"]:
+    values: Rows, quantities: Sequence[Rows], unit: RowInts, *, price: Rows, counts: DrawCounts, purse: Purses
+) -> QuantitySums:
     """Sums of quantities over the inputs that the oracle escalates, in every draw and for each of the draw's purses."""
     deal, units = trade(values, price), counts.shape[1]
 
@@ -275,9 +252,7 @@ def best_purse_sums(
     return begun[:, None, :] + more
 
 
-def chance(
-    total: Float[np.ndarray, "draw"], purse: Float[np.ndarray, "draw budget"]
-) -> Float[np.ndarray, "draw budget"]:
+def chance(total: Float[np.ndarray, "draw"], purse: Purses) -> Purses:
     """The probability with which chance escalates every input: it spends the purse in expectation, and is at most 1."""
     whole = total[:, None]
     return np.divide(purse, whole, out=np.ones(purse.shape), where=whole > purse)
@@ -301,11 +276,7 @@ class Violation:
     shortfall: float
 
 
-def ranking_violation(
-    score: Float[np.ndarray, "input"],
-    values: Float[np.ndarray, "input"],
-    abstained: Bool[np.ndarray, "input"] | None = None,
-) -> Violation | None:
+def ranking_violation(score: InputFloats, values: InputFloats, abstained: InputFlags | None = None) -> Violation | None:
     """A proof that the score is not optimal; None iff it is optimal for every k <= K in expectation over tie-breaks.
 
     Args:
@@ -337,18 +308,12 @@ def ranking_violation(
     return Violation(above if above < inputs else None, below if below < inputs else None, k, lack)
 
 
-def is_optimal_ranking(
-    score: Float[np.ndarray, "input"],
-    values: Float[np.ndarray, "input"],
-    abstained: Bool[np.ndarray, "input"] | None = None,
-) -> bool:
+def is_optimal_ranking(score: InputFloats, values: InputFloats, abstained: InputFlags | None = None) -> bool:
     """Whether the score is optimal at every k <= K, or with abstention at every k (`ranking_violation`)."""
     return ranking_violation(score, values, abstained) is None
 
 
-def _with_empty_slots(
-    score: Float[np.ndarray, "input"], values: Float[np.ndarray, "input"], abstained: Bool[np.ndarray, "input"]
-) -> tuple[Rows, Rows]:
+def _with_empty_slots(score: InputFloats, values: InputFloats, abstained: InputFlags) -> tuple[Rows, Rows]:
     """Abstention as a ranking: as many empty slots of value 0 as inputs, ranked above the inputs abstained on.
 
     No k <= N gets past the empty slots, so the order of the inputs after them is free: harmful ones are the last.
@@ -376,12 +341,7 @@ class Regret:
     bound: float
 
 
-def regret(
-    score: Float[np.ndarray, "input"],
-    values: Float[np.ndarray, "input"],
-    slots: int,
-    abstained: Bool[np.ndarray, "input"] | None = None,
-) -> Regret:
+def regret(score: InputFloats, values: InputFloats, slots: int, abstained: InputFlags | None = None) -> Regret:
     """Regret of the k highest scores against an oracle selection of the same size, for k <= #{V >= 0}.
 
     Among equal values the oracle prefers what the score selects, so both sets differ only where value is lost. Inputs
@@ -402,9 +362,7 @@ def regret(
     return Regret(lost, swapped, margin, swapped * margin if margin > 0 else float("nan"))
 
 
-def _overlapping_oracle(
-    values: Float[np.ndarray, "input"], chosen: Float[np.ndarray, "input"], slots: int
-) -> Float[np.ndarray, "input"]:
+def _overlapping_oracle(values: InputFloats, chosen: InputFloats, slots: int) -> InputFloats:
     """Weights in [0, 1] of an oracle selection of total size k that shares as much as it can with `chosen`."""
     if not slots:
         return np.zeros(len(values))

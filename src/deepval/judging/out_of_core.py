@@ -24,6 +24,7 @@ from deepval.judging.comparison import samples_of
 from deepval.judging.draws import Concentration, concentration, make_draws
 from deepval.judging.kernel import Sieve
 from deepval.judging.notes import notes_on_disk
+from deepval.judging.oracle import RowInts, Rows
 from deepval.judging.resamples import LEAVE_OUT_UP_TO, Allocator, Resampling, Sample, resample_counts, resample_totals
 from deepval.judging.rows import judge, with_simultaneous, with_words
 from deepval.judging.sieve import QUANTILES, WIDEST, SiftedScores, Sifting
@@ -101,7 +102,7 @@ class Facts:
     every_benefit: float = 0.0
     every_harm: float = 0.0
 
-    def note(self, values: Float[np.ndarray, "row"], judged: Bool[np.ndarray, "row"], first: int) -> None:
+    def note(self, values: Rows, judged: Bool[np.ndarray, "row"], first: int) -> None:
         """Add a piece of the rows, of which some are judged; `first` is its first row."""
         own = values if judged.all() else values[judged]
         self.gain += float(values.sum())
@@ -210,13 +211,7 @@ class Scan:
         return [self.oracle, *(item.values for item in self.rankings)]
 
     def _sifting(
-        self,
-        sample: Float[np.ndarray, "row"],
-        unit: Int[np.ndarray, "row"],
-        counts: Float[np.ndarray, "resample unit"],
-        slots: Slots,
-        *,
-        signed: bool,
+        self, sample: Rows, unit: RowInts, counts: Float[np.ndarray, "resample unit"], slots: Slots, *, signed: bool
     ) -> Sifting:
         sieve = Sieve.over(
             sample,
@@ -230,16 +225,7 @@ class Scan:
         )
         return Sifting(sieve, signed, self.read_again)
 
-    def _pieces(
-        self, only: Sequence[bool] | None = None
-    ) -> Iterator[
-        tuple[
-            Float[np.ndarray, "row"],
-            Float[np.ndarray, "row"],
-            Int[np.ndarray, "row"],
-            list[Float[np.ndarray, "row"]],
-        ]
-    ]:
+    def _pieces(self, only: Sequence[bool] | None = None) -> Iterator[tuple[Rows, Rows, RowInts, list[Rows]]]:
         """All-cheap losses, decision values, units and scores (those marked in `only`), CHUNK rows at a time."""
         self.readings += 1
         chosen = [item for item, taken in zip(self.scores, only or [True] * len(self.scores), strict=True) if taken]
@@ -344,9 +330,7 @@ def _slots(allowed: Allowance, name: str, inputs: Float[np.ndarray, "resample"])
     return allowed.slots(inputs, allowed.cost_of(name))
 
 
-def _half_way(
-    sample: Float[np.ndarray, "row"], step: int, other: Int[np.ndarray, "resample"]
-) -> Int[np.ndarray, "resample"]:
+def _half_way(sample: Rows, step: int, other: Int[np.ndarray, "resample"]) -> Int[np.ndarray, "resample"]:
     """Number of the best inputs that together have half of the possible gain, estimated from a sample.
 
     Only the full sample needs this number; every draw has its number from `other` instead.

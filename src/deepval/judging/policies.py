@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int, Num, Shaped
+from deepval.arrays import Float, InputFlags, InputFloats, InputInts, InputNumbers, Shaped
 from deepval.errors import InputError
 from deepval.judging.ties import TiedCut, cuts
 
@@ -32,12 +32,7 @@ class UnitStream(ABC):
 class Policy(ABC):
     """A rule for escalation that uses only the inputs of the unit so far."""
 
-    def decide(
-        self,
-        score: Float[np.ndarray, "input"],
-        unit: Int[np.ndarray, "input"],
-        order: Num[np.ndarray, "input"],
-    ) -> Float[np.ndarray, "input"]:
+    def decide(self, score: InputFloats, unit: InputInts, order: InputNumbers) -> InputFloats:
         """Acceptance per input: 1 where it is escalated, 0 where it is not."""
         score = _scores(score)
         if not score.shape == unit.shape == order.shape or np.isnan(order).any():
@@ -51,9 +46,7 @@ class Policy(ABC):
         return acceptance
 
     @abstractmethod
-    def decide_sorted(
-        self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
-    ) -> Bool[np.ndarray, "input"]:
+    def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
         """Which rows are escalated; rows are sorted by unit, then time, and `first` is the first row of their unit."""
 
     @abstractmethod
@@ -61,9 +54,7 @@ class Policy(ABC):
         """A stream at the beginning of a unit."""
 
 
-def in_time(
-    unit: Int[np.ndarray, "input"], order: Num[np.ndarray, "input"]
-) -> tuple[Int[np.ndarray, "input"], Int[np.ndarray, "input"]]:
+def in_time(unit: InputInts, order: InputNumbers) -> tuple[InputInts, InputInts]:
     """The rows by unit and time, and for each row the position of the first row of its unit."""
     rows = np.lexsort((order, unit))
     begins = np.diff(unit[rows], prepend=unit[rows[:1]] - 1) != 0
@@ -93,7 +84,7 @@ class FrozenThreshold(Policy):
             )
 
     @classmethod
-    def calibrate(cls, validation_scores: Float[np.ndarray, "input"], alpha: float) -> "FrozenThreshold":
+    def calibrate(cls, validation_scores: InputFloats, alpha: float) -> "FrozenThreshold":
         """The threshold that accepts the expected share alpha of the validation scores.
 
         theta is the largest score with share(s >= theta) >= alpha, and
@@ -105,10 +96,7 @@ class FrozenThreshold(Policy):
 
     @classmethod
     def calibrate_each(
-        cls,
-        validation_scores: Float[np.ndarray, "input"],
-        alphas: Sequence[float],
-        order: Int[np.ndarray, "input"] | None = None,
+        cls, validation_scores: InputFloats, alphas: Sequence[float], order: InputInts | None = None
     ) -> list["FrozenThreshold"]:
         """The thresholds of several shares; `order` sorts the scores from the highest down, if passed."""
         for alpha in alphas:
@@ -123,14 +111,12 @@ class FrozenThreshold(Policy):
         theta = cut.score + 0.0  # -0.0 becomes 0.0
         return cls(theta, tie_acceptance=min(1.0, (accepted - cut.above) / cut.tied))
 
-    def expected(self, score: Float[np.ndarray, "input"]) -> Float[np.ndarray, "input"]:
+    def expected(self, score: InputFloats) -> InputFloats:
         """Expected acceptance per input: 1 above theta, p at theta, 0 below; for the exact expected gain."""
         score = _scores(score)
         return (score > self.theta) + self.tie_acceptance * (score == self.theta)
 
-    def decide_sorted(
-        self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
-    ) -> Bool[np.ndarray, "input"]:
+    def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
         """Which rows are escalated."""
         tied = score == self.theta
         turn = running_count(tied, first)
@@ -170,13 +156,11 @@ class CausalCap(Policy):
         _check_alpha(self.alpha)
 
     @classmethod
-    def calibrate(cls, validation_scores: Float[np.ndarray, "input"], alpha: float) -> "CausalCap":
+    def calibrate(cls, validation_scores: InputFloats, alpha: float) -> "CausalCap":
         """The cap at rate alpha over the threshold calibrated at that rate."""
         return cls(FrozenThreshold.calibrate(validation_scores, alpha), alpha)
 
-    def decide_sorted(
-        self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
-    ) -> Bool[np.ndarray, "input"]:
+    def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
         """Which rows are escalated: e_t = W_t + min(0, min_{j<=t} (cap_j - W_j)), with W_t requests up to t."""
         row = np.arange(score.size)
         wants = running_count(self.threshold.decide_sorted(score, first), first)
@@ -219,7 +203,7 @@ class AdaptiveThreshold(Policy):
     """
 
     eta: float
-    validation_scores: Float[np.ndarray, "input"]
+    validation_scores: InputFloats
     alpha: float
 
     def __post_init__(self) -> None:
@@ -230,9 +214,7 @@ class AdaptiveThreshold(Policy):
         ascending.flags.writeable = False
         object.__setattr__(self, "validation_scores", ascending)
 
-    def decide_sorted(
-        self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
-    ) -> Bool[np.ndarray, "input"]:
+    def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
         """Which rows are escalated."""
         return _replay_steps(self, self.level(score), first)
 
@@ -282,9 +264,7 @@ class TokenBucket(Policy):
         if not self.cap >= 1:
             raise InputError(f"A bucket must hold at least the one token it starts with, got a cap of {self.cap}.")
 
-    def decide_sorted(
-        self, score: Float[np.ndarray, "input"], first: Int[np.ndarray, "input"]
-    ) -> Bool[np.ndarray, "input"]:
+    def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
         """Which rows are escalated."""
         return _replay_steps(self, self.threshold.decide_sorted(score, first), first)
 
@@ -314,10 +294,8 @@ class BucketStream(UnitStream):
 
 
 def _replay_steps(
-    policy: AdaptiveThreshold | TokenBucket,
-    signal: Shaped[np.ndarray, "input"],
-    first: Int[np.ndarray, "input"],
-) -> Bool[np.ndarray, "input"]:
+    policy: AdaptiveThreshold | TokenBucket, signal: Shaped[np.ndarray, "input"], first: InputInts
+) -> InputFlags:
     """The decisions of a new stream per unit, step by step over the signal of each row."""
     begins = first == np.arange(signal.size)
     stream, escalated = policy.start(), []
@@ -327,7 +305,7 @@ def _replay_steps(
     return np.array(escalated, dtype=bool)
 
 
-def running_count(flag: Bool[np.ndarray, "input"], first: Int[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
+def running_count(flag: InputFlags, first: InputInts) -> InputInts:
     """Number of flags set from the first row of the unit up to each row."""
     count = np.cumsum(flag, dtype=np.int64)
     return count - (count - flag)[first]
@@ -352,7 +330,7 @@ def _scores(score: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     return np.asarray(score, dtype=np.float64)
 
 
-def _validation(scores: Float[np.ndarray, "..."]) -> Float[np.ndarray, "input"]:
+def _validation(scores: Float[np.ndarray, "..."]) -> InputFloats:
     """Validation scores, at least one."""
     if scores.ndim != 1 or scores.size == 0:
         raise InputError(

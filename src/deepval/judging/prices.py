@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Num
+from deepval.arrays import Float, InputInts, InputNumbers, ModeFloats
 from deepval.errors import InputError
 from deepval.judging.mode_plans import steps
 from deepval.judging.policies import SLACK, in_time, running_count
@@ -25,8 +25,8 @@ NEVER = -1e200
 class Bought(NamedTuple):
     """The mode of each input, without and with the steps that are exactly as steep as the price; 0 is cheap."""
 
-    least: Int[np.ndarray, "input"]
-    most: Int[np.ndarray, "input"]
+    least: InputInts
+    most: InputInts
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,7 @@ class Price:
 
     @classmethod
     def calibrate(
-        cls,
-        scores: Float[np.ndarray, "input mode"],
-        costs: Sequence[float] | Float[np.ndarray, "input mode"],
-        spend: float,
-        *,
-        skipping: bool = False,
+        cls, scores: ModeFloats, costs: Sequence[float] | ModeFloats, spend: float, *, skipping: bool = False
     ) -> "Price":
         """The price at which validation inputs spend `spend` on average, in expectation; 0 if they always spend less.
 
@@ -88,11 +83,9 @@ class Price:
             return cls(0.0, 0.0, own, skipping)
         price = float(hull.slope[order[at]])
         above, tied = float(hull.cost[hull.slope > price].sum()), float(hull.cost[hull.slope == price].sum())
-        return cls(price, min(1.0, max(0.0, (target - above) / tied)), own, skipping)
+        return cls(price, min(1.0, max(0.0, float(target - above) / tied)), own, skipping)
 
-    def bought(
-        self, scores: Float[np.ndarray, "input mode"], costs: Float[np.ndarray, "input mode"] | None = None
-    ) -> Bought:
+    def bought(self, scores: ModeFloats, costs: ModeFloats | None = None) -> Bought:
         """The mode of each input, with ties refused and with ties accepted."""
         prices = np.asarray(self.costs) if costs is None else costs
         hull = steps(*_with_cheap(scores, prices))
@@ -101,9 +94,7 @@ class Price:
             modes[hull.input[steep]] = hull.target[steep]  # the last of an input's steps overwrites the others
         return Bought(least, most)
 
-    def expected(
-        self, scores: Float[np.ndarray, "input mode"], costs: Float[np.ndarray, "input mode"] | None = None
-    ) -> Float[np.ndarray, "input mode"]:
+    def expected(self, scores: ModeFloats, costs: ModeFloats | None = None) -> ModeFloats:
         """The probability that each input gets each mode above cheap."""
         probability, inputs = np.zeros((len(scores), scores.shape[1] + 1)), np.arange(len(scores))
         bought = self.bought(scores, costs)
@@ -112,12 +103,8 @@ class Price:
         return probability[:, 1:]
 
     def decide(
-        self,
-        scores: Float[np.ndarray, "input mode"],
-        unit: Int[np.ndarray, "input"],
-        order: Num[np.ndarray, "input"],
-        costs: Float[np.ndarray, "input mode"] | None = None,
-    ) -> Int[np.ndarray, "input"]:
+        self, scores: ModeFloats, unit: InputInts, order: InputNumbers, costs: ModeFloats | None = None
+    ) -> InputInts:
         """The mode of each input, decided by a stream per unit."""
         rows, first = in_time(unit, order)
         least, most = self.bought(scores, costs)
@@ -135,7 +122,7 @@ class Price:
 
 def _with_cheap(
     scores: Float[np.ndarray, "input above"], costs: Float[np.ndarray, "*input above"]
-) -> tuple[Float[np.ndarray, "input mode"], Float[np.ndarray, "input mode"]]:
+) -> tuple[ModeFloats, ModeFloats]:
     """Scores and costs of all modes: 0 for cheap."""
     if not (scores < np.inf).all():
         raise InputError("Scores per mode must be numbers that can be added up, got NaN or +inf.")

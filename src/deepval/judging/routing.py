@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from deepval import checks
-from deepval.arrays import Float, Int, Num
+from deepval.arrays import Float, InputInts, InputNumbers, ModeFloats
 from deepval.errors import InputError, quote, suggestion
 from deepval.files import reading
 from deepval.files.canonical import json_content, json_text, plain
@@ -101,10 +101,10 @@ class Routing:
     def replay(
         self,
         scores: Float[np.ndarray, "input *mode"],
-        unit: Int[np.ndarray, "input"],
-        order: Num[np.ndarray, "input"],
-        costs: Float[np.ndarray, "input mode"] | None = None,
-    ) -> Int[np.ndarray, "input"]:
+        unit: InputInts,
+        order: InputNumbers,
+        costs: ModeFloats | None = None,
+    ) -> InputInts:
         """The index of the mode that a router chooses for each input, when inputs arrive in time order.
 
         Args:

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Num
+from deepval.arrays import Float, InputFloats, InputInts, InputNumbers, Int
 from deepval.errors import InputError
 from deepval.judging import selections
 from deepval.judging.allowances import Allowance, no_prize
@@ -60,11 +60,11 @@ class TunedPolicy(Generic[Tunable]):
 
 
 def tune_adaptive_threshold(
-    score: Float[np.ndarray, "input"],
-    unit: Int[np.ndarray, "input"],
+    score: InputFloats,
+    unit: InputInts,
     *,
-    order: Num[np.ndarray, "input"],
-    value: Float[np.ndarray, "input"],
+    order: InputNumbers,
+    value: InputFloats,
     alpha: float,
     etas: Sequence[float] = ETAS,
 ) -> TunedPolicy[AdaptiveThreshold]:
@@ -74,11 +74,11 @@ def tune_adaptive_threshold(
 
 
 def tune_token_bucket(
-    score: Float[np.ndarray, "input"],
-    unit: Int[np.ndarray, "input"],
+    score: InputFloats,
+    unit: InputInts,
     *,
-    order: Num[np.ndarray, "input"],
-    value: Float[np.ndarray, "input"],
+    order: InputNumbers,
+    value: InputFloats,
     alpha: float,
     caps: Sequence[float] = CAPS,
 ) -> TunedPolicy[TokenBucket]:
@@ -92,10 +92,10 @@ def _tune(
     policies: Sequence[Tunable],
     candidates: Sequence[float],
     *,
-    score: Float[np.ndarray, "input"],
-    unit: Int[np.ndarray, "input"],
-    order: Num[np.ndarray, "input"],
-    value: Float[np.ndarray, "input"],
+    score: InputFloats,
+    unit: InputInts,
+    order: InputNumbers,
+    value: InputFloats,
     alpha: float,
 ) -> TunedPolicy[Tunable]:
     if not policies or value.shape != score.shape or not np.isfinite(value).all():
@@ -142,7 +142,7 @@ class Acceptance:
 
     policy: str
     parameter: float | None
-    weights: Float[np.ndarray, "input"]
+    weights: InputFloats
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,7 +207,7 @@ def streams(
     return streamed_rows, caps
 
 
-def times(table: ValueTable) -> Int[np.ndarray, "input"]:
+def times(table: ValueTable) -> InputInts:
     """The position of each input in time; all differ. Raises where the table has no times."""
     if table.order is None:
         raise InputError("Streaming policies need the place of each input in time: add a column 'order' to the table.")
@@ -215,7 +215,7 @@ def times(table: ValueTable) -> Int[np.ndarray, "input"]:
 
 
 def _acceptances(
-    score: Float[np.ndarray, "input"],
+    score: InputFloats,
     table: ValueTable,
     calibration_score: Float[np.ndarray, "calibration"],
     calibration_table: ValueTable,
@@ -294,13 +294,7 @@ class UnitTotals:
     inputs: Int[np.ndarray, " unit"]
 
 
-def unit_totals(
-    acceptance: Float[np.ndarray, "input"],
-    value: Float[np.ndarray, "input"],
-    *,
-    unit: Int[np.ndarray, "input"],
-    units: int,
-) -> UnitTotals:
+def unit_totals(acceptance: InputFloats, value: InputFloats, *, unit: InputInts, units: int) -> UnitTotals:
     """Gain, benefit, harm, escalations and inputs of each of the units 0 to `units` - 1."""
     if not acceptance.shape == value.shape == unit.shape:
         raise InputError(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int, Num
+from deepval.arrays import Float, InputFloats, InputInts, InputNumbers
 from deepval.errors import InputError
 
 SORT_UP_TO = 400_000
@@ -31,14 +31,12 @@ class TiedCut(NamedTuple):
     tied: int
 
 
-def nth_highest(score: Float[np.ndarray, "input"], n: int) -> float:
+def nth_highest(score: InputFloats, n: int) -> float:
     """The n-th highest score, n from 1 to N."""
     return cuts(score, [n])[0].score
 
 
-def cuts(
-    score: Float[np.ndarray, "input"], ranks: Sequence[int], order: Int[np.ndarray, "input"] | None = None
-) -> list[TiedCut]:
+def cuts(score: InputFloats, ranks: Sequence[int], order: InputInts | None = None) -> list[TiedCut]:
     """The n-th highest scores for several n from 1 to N; `order` sorts all scores from the highest down, if passed."""
     if order is None:
         if len(score) <= SORT_UP_TO:
@@ -52,7 +50,7 @@ def cuts(
     return [TiedCut(*cut) for cut in zip((-at).tolist(), above.tolist(), (upto - above).tolist(), strict=True)]
 
 
-def _partitioned(score: Float[np.ndarray, "input"], n: int) -> TiedCut:
+def _partitioned(score: InputFloats, n: int) -> TiedCut:
     """The n-th highest of all scores."""
     cut = float(np.partition(score, len(score) - n)[len(score) - n])
     return TiedCut(cut, int(np.count_nonzero(score > cut)), int(np.count_nonzero(score == cut)))
@@ -78,7 +76,7 @@ class _Window:
         return TiedCut(cut, self.above + int(np.count_nonzero(inside > cut)), int(np.count_nonzero(inside == cut)))
 
 
-def _windows(score: Float[np.ndarray, "input"], ranks: Sequence[int]) -> list[_Window]:
+def _windows(score: InputFloats, ranks: Sequence[int]) -> list[_Window]:
     """For each rank, the few scores near its estimate from a sample; in pieces that fit the cache."""
     sample = np.sort(score[:: math.ceil(len(score) / SAMPLE)])
     # A rank in a random sample of n has a standard deviation of at most sqrt(n) / 2, so this margin is four of them.
@@ -97,9 +95,7 @@ def _windows(score: Float[np.ndarray, "input"], ranks: Sequence[int]) -> list[_W
     return windows
 
 
-def inclusion(
-    score: Float[np.ndarray, "input"], slots: int, order: Int[np.ndarray, "input"] | None = None
-) -> Float[np.ndarray, "input"]:
+def inclusion(score: InputFloats, slots: int, order: InputInts | None = None) -> InputFloats:
     """Probability that each input is among the `slots` highest scores, ties broken at random."""
     if slots <= 0:
         return np.zeros(len(score))
@@ -109,7 +105,7 @@ def inclusion(
     return (score > cut.score) + (score == cut.score) * ((slots - cut.above) / cut.tied)
 
 
-def cumulative_gain(score: Float[np.ndarray, "input"], value: Float[np.ndarray, "input"]) -> Float[np.ndarray, "slots"]:
+def cumulative_gain(score: InputFloats, value: InputFloats) -> Float[np.ndarray, "slots"]:
     """Expected sum of `value` over the k highest scores for every k = 0, 1, ..., N."""
     order = np.argsort(-score, kind="stable")
     start, end = _tie_groups(score[order])
@@ -119,9 +115,7 @@ def cumulative_gain(score: Float[np.ndarray, "input"], value: Float[np.ndarray, 
     return np.concatenate([[0.0], total[start] + inside * (total[end] - total[start])])
 
 
-def _tie_groups(
-    ordered: Float[np.ndarray, "input"],
-) -> tuple[Int[np.ndarray, "input"], Int[np.ndarray, "input"]]:
+def _tie_groups(ordered: InputFloats) -> tuple[InputInts, InputInts]:
     """First row and one past the last row of each row's tie group, in sorted scores."""
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     size = np.diff(np.append(first, len(ordered)))
@@ -145,14 +139,12 @@ class TieAudit:
         return 0.0 if self.slots == self.tied else self.slots / self.k
 
 
-def tie_audit(score: Num[np.ndarray, "input"], k: int) -> TieAudit:
+def tie_audit(score: InputNumbers, k: int) -> TieAudit:
     """How much of the top k of a score is decided by ties at its cut, the k-th largest score."""
     return tie_audits(score, [k])[0]
 
 
-def tie_audits(
-    score: Num[np.ndarray, "input"], numbers: Sequence[int], order: Int[np.ndarray, "input"] | None = None
-) -> list[TieAudit]:
+def tie_audits(score: InputNumbers, numbers: Sequence[int], order: InputInts | None = None) -> list[TieAudit]:
     """Tie audits for several k at once; `order` sorts the scores from the highest down, if passed."""
     s = np.asarray(score, dtype=np.float64)
     if s.ndim != 1 or np.isnan(s).any():

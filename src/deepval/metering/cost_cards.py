@@ -53,7 +53,7 @@ def read_entries(path: Path, kind: Kind) -> dict[str, Mapping[str, object]]:
 def write_entries(path: Path, kind: Kind, entries: Mapping[str, Entry]) -> None:
     """Write one `[<kind>.<name>]` table per entry at the end, without older ones of that name; keep all other text."""
     entries_before = read_entries(path, kind)
-    before = _text(path) if reading.exists(path) else ""
+    before = reading.text(path) if reading.exists(path) else ""
     expected = tomllib.loads(before)
     expected[kind] = {**entries_before, **entries}
     rest = _without(before, kind, set(entries_before) & set(entries)).strip()
@@ -71,10 +71,6 @@ def write_entries(path: Path, kind: Kind, entries: Mapping[str, Entry]) -> None:
 
 def _cannot(path: Path, entries: Mapping[str, Entry], why: str) -> InputError:
     return InputError(f"The costs of {', '.join(entries)} cannot be added to {path} ({why}): use another costs file.")
-
-
-def _text(path: Path) -> str:
-    return reading.text(path)
 
 
 def _without(text: str, kind: Kind, names: set[str]) -> str:

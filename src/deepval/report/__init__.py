@@ -5,16 +5,11 @@ from collections.abc import Callable
 from deepval.report import console, forms
 from deepval.results import Result
 
-
-def _json(result: Result) -> str:
-    return result.to_json()
-
-
 FORMS: dict[str, Callable[[Result], str]] = {
     "console": console.render,
     "csv": forms.result_csv,
     "markdown": forms.result_markdown,
     "latex": forms.result_latex,
-    "json": _json,
+    "json": Result.to_json,
 }
 """Name of the format on the command line -> function from a result to text."""

@@ -214,13 +214,9 @@ def _(thing: Result) -> Brief:
     budgets = [budget for budget in budgets if budget not in {row.budget for row in rows}]
     columns = [name for name in BRIEF_COLUMNS if name != "budget" or names]
     title = "Against random" if names or chosen is None else f"At {chosen.label}, against random"
-    table = verdict_table(_first(rows), title).select(*columns)
+    table = verdict_table(rows[:BRIEF_ROWS], title).select(*columns)
     words = (next(iter(setting_sentences(thing.setting))), *(f"Note: {warning}" for warning in thing.warnings))
     return Brief(words, table, (*closing_sentences(rows), *_more(thing, rows, budgets)))
-
-
-def _first(rows: Sequence[Row]) -> Sequence[Row]:
-    return rows if len(rows) <= BRIEF_ROWS else rows[:BRIEF_ROWS]
 
 
 def _more(result: Result, rows: Sequence[Row], budgets: Sequence[BudgetKey]) -> list[str]:

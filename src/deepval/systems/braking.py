@@ -10,8 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from deepval.arrays import Bool, Float
-from deepval.systems.system import System, smooth_path_m
+from deepval.arrays import Float
+from deepval.systems.system import Actions, FrameFlags, FrameValues, System, smooth_path_m
 from deepval.world.objects import BrakingSettings, Objects, object_deceleration_mps2, required_deceleration_mps2
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
@@ -43,26 +43,14 @@ class Braking(System):
         return np.array([[0.0], [self.brake_mps2], [self.hard_mps2]])
 
     def plan(
-        self,
-        perceived: Objects,
-        scene: Scene,
-        *,
-        starts: Bool[np.ndarray, "time"] | None = None,
-        previous: Float[np.ndarray, "time act"] | None = None,
-    ) -> Float[np.ndarray, "time act"]:
+        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Actions | None = None
+    ) -> Actions:
         """The action in each frame."""
         needed = required_deceleration_mps2(perceived, scene.ego_speed_mps, settings=self.required)
         some = np.where(needed < self.hard_from_mps2, self.brake_mps2, self.hard_mps2)
         return np.where(needed < self.brake_from_mps2, 0.0, some)[:, None]
 
-    def terms(
-        self,
-        plans: Float[np.ndarray, "time act"],
-        scene: Scene,
-        truth: Truth,
-        *,
-        previous: Float[np.ndarray, "time act"],
-    ) -> dict[str, Float[np.ndarray, "time"]]:
+    def terms(self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions) -> FrameValues:
         """Loss terms of the actions against the reference objects, before weighting."""
         action, before = plans[:, 0], previous[:, 0]
         needed = required_deceleration_mps2(truth.objects, scene.ego_speed_mps, settings=self.required)

@@ -16,11 +16,12 @@ from deepval.errors import InputError
 from deepval.geometry.vehicle import Vehicle, clearance_m
 from deepval.planners.neural.plan_metrics import tip_of_utilities
 from deepval.planners.observation import Agents, Planner, Situation, Trajectory, agents_of, situation_at, to_ego_m
-from deepval.systems.system import System
+from deepval.systems.system import FrameFlags, FrameValues, System
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Future, Truth
 
+Plans = Float[np.ndarray, "time ahead 4"]
 AHEAD_S = np.arange(1, 9) * 0.5
 """Times at which a plan is judged."""
 CLOSE_S = 1e-3
@@ -52,19 +53,14 @@ class Driving(System):
     loss_fields: ClassVar[frozenset[str]] = frozenset({"collision_weight", "shortfall_weight", "deviation_weight"})
 
     def plan(
-        self,
-        perceived: Objects,
-        scene: Scene,
-        *,
-        starts: Bool[np.ndarray, "time"] | None = None,
-        previous: Float[np.ndarray, "time ahead 4"] | None = None,
-    ) -> Float[np.ndarray, "time ahead 4"]:
+        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Plans | None = None
+    ) -> Plans:
         """The plan in each frame; a planner has no state, so no plan depends on the one before."""
         return self.plan_branches({"": perceived}, scene, starts=starts)[""]
 
     def plan_branches(
-        self, perceived: Mapping[str, Objects], scene: Scene, *, starts: Bool[np.ndarray, "time"] | None
-    ) -> dict[str, Float[np.ndarray, "time ahead 4"]]:
+        self, perceived: Mapping[str, Objects], scene: Scene, *, starts: FrameFlags | None
+    ) -> dict[str, Plans]:
         """The plans of all modes, frame by frame together; modes that perceive the same share one plan."""
         plans = {mode: np.empty((len(scene), len(AHEAD_S), 4)) for mode in perceived}
         for t in range(len(scene)):
@@ -90,26 +86,19 @@ class Driving(System):
         """Frames with four seconds of logged future."""
         return judged_frames(truth)
 
-    def terms(
-        self,
-        plans: Float[np.ndarray, "time ahead 4"],
-        scene: Scene,
-        truth: Truth,
-        *,
-        previous: Float[np.ndarray, "time ahead 4"],
-    ) -> dict[str, Float[np.ndarray, "time"]]:
+    def terms(self, plans: Plans, scene: Scene, truth: Truth, *, previous: Plans) -> FrameValues:
         """Collision, shortfall of clearance and deviation against the log, before weighting."""
         return pose_terms(
             plans[..., :3], truth, vehicle=_vehicle(scene), margin_m=self.margin_m, most_m=self.most_shortfall_m
         )
 
-    def trivial(self, scene: Scene) -> dict[str, Float[np.ndarray, "time ahead 4"]]:
+    def trivial(self, scene: Scene) -> dict[str, Plans]:
         """Straight on at the present speed."""
         speed_mps = np.broadcast_to(scene.ego_speed_mps[:, None], (len(scene), len(AHEAD_S)))
         still = np.zeros_like(speed_mps)
         return {"constant velocity": np.stack([speed_mps * AHEAD_S, still, still, speed_mps], axis=-1)}
 
-    def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
+    def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> FrameValues:
         """Loss terms of constant velocity, and TIP of both modes where the planner scores proposals.
 
         They are stored because a cell's folder has no truth to judge a trivial predictor by. Terms are NaN in frames
@@ -120,7 +109,7 @@ class Driving(System):
         trivial = {f"{TRIVIAL}{name}": term for name, term in terms.items()}
         return trivial | proposal_tips(self.planner, ends, scene, truth)
 
-    def columns(self, plans: Float[np.ndarray, "time ahead 4"]) -> dict[str, Float[np.ndarray, "time"]]:
+    def columns(self, plans: Plans) -> FrameValues:
         """Speed at the end, distance driven, and how far to the left it ends."""
         return {
             "end_speed_mps": plans[:, -1, 3],
@@ -206,7 +195,7 @@ def pose_terms(
     vehicle: Vehicle,
     margin_m: float = 1.0,
     most_m: float = 2.0,
-) -> dict[str, Float[np.ndarray, "time"]]:
+) -> FrameValues:
     """Loss terms of planned poses of the rear axle, in the ego frame of each frame; NaN where nothing was logged.
 
     Args:
@@ -253,9 +242,7 @@ _RECENT: deque[tuple[Request, dict[str, np.ndarray]]] = deque(maxlen=2)
 """The last requests and their columns: systems that differ only in the weights of their loss need the same columns."""
 
 
-def proposal_tips(
-    planner: Planner, ends: Mapping[str, Objects], scene: Scene, truth: Truth
-) -> dict[str, Float[np.ndarray, "time"]]:
+def proposal_tips(planner: Planner, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> FrameValues:
     """TIP of the cheap and the full mode where the planner scores proposals, NaN in frames that are not judged.
 
     See docs/definitions.md, PKL and TIP: the four-term formula over a planner's candidates, here its proposals' scores.

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.systems.system import FAR_M, System, sideways, smooth_path_m
+from deepval.systems.system import FAR_M, Actions, FrameFlags, FrameValues, System, sideways, smooth_path_m
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
@@ -50,26 +50,14 @@ class LateralCorridor(System):
         return count > 0
 
     def plan(
-        self,
-        perceived: Objects,
-        scene: Scene,
-        *,
-        starts: Bool[np.ndarray, "time"] | None = None,
-        previous: Float[np.ndarray, "time act"] | None = None,
-    ) -> Float[np.ndarray, "time act"]:
+        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Actions | None = None
+    ) -> Actions:
         """The action in each frame."""
         blocked = self.blocked(perceived, scene.ego_speed_mps)
         chosen = self.choices[blocked.argmin(axis=1)]
         return np.where(blocked.all(axis=1, keepdims=True), 0.0, chosen)
 
-    def terms(
-        self,
-        plans: Float[np.ndarray, "time act"],
-        scene: Scene,
-        truth: Truth,
-        *,
-        previous: Float[np.ndarray, "time act"],
-    ) -> dict[str, Float[np.ndarray, "time"]]:
+    def terms(self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions) -> FrameValues:
         """Loss terms of the actions against the reference objects, before weighting."""
         taken = plans == np.array(self.shifts_m)
         blocked = self.blocked(truth.objects, scene.ego_speed_mps)

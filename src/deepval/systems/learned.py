@@ -26,11 +26,12 @@ from deepval.planners.neural.planner import (
     load_planner,
     planner_files,
 )
-from deepval.systems.system import System, sideways
+from deepval.systems.system import FrameFlags, FrameValues, System, sideways
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Future, Truth
 
+Paths = Float[np.ndarray, "time step 2"]
 HORIZON_S = float(AHEAD_S[-1])
 LossOf = Literal["average-displacement", "final-displacement"]
 TargetOf = Literal["logged", "self"]
@@ -86,13 +87,8 @@ class LearnedPlanner(System):
         return {"displacement": 1.0}
 
     def plan(
-        self,
-        perceived: Objects,
-        scene: Scene,
-        *,
-        starts: Bool[np.ndarray, "time"] | None = None,
-        previous: Float[np.ndarray, "time step 2"] | None = None,
-    ) -> Float[np.ndarray, "time step 2"]:
+        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Paths | None = None
+    ) -> Paths:
         """The planned path in each frame, independent of the previous plan."""
         return self.planner.paths_m(scene, perceived)
 
@@ -102,14 +98,7 @@ class LearnedPlanner(System):
             return np.ones(len(scene), dtype=bool)
         return np.zeros(len(scene), dtype=bool) if truth.future is None else has_future(truth.future)
 
-    def terms(
-        self,
-        plans: Float[np.ndarray, "time step 2"],
-        scene: Scene,
-        truth: Truth,
-        *,
-        previous: Float[np.ndarray, "time step 2"],
-    ) -> dict[str, Float[np.ndarray, "time"]]:
+    def terms(self, plans: Paths, scene: Scene, truth: Truth, *, previous: Paths) -> FrameValues:
         """Distance of the plans from their target in metres."""
         if self.target == "self":
             wanted = self.planner.paths_m(scene, truth.objects)
@@ -120,12 +109,12 @@ class LearnedPlanner(System):
         off_m = displacements_m(plans, wanted)
         return {"displacement": off_m.mean(axis=1) if self.loss == "average-displacement" else off_m[:, -1]}
 
-    def trivial(self, scene: Scene) -> dict[str, Float[np.ndarray, "time step 2"]]:
+    def trivial(self, scene: Scene) -> dict[str, Paths]:
         """Straight on at the present speed."""
         ahead_m = scene.ego_speed_mps[:, None] * AHEAD_S
         return {"constant velocity": np.stack([ahead_m, np.zeros_like(ahead_m)], axis=-1)}
 
-    def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
+    def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> FrameValues:
         """PKL and TIP of the cheap and of the full mode against the reference boxes."""
         found: dict[str, np.ndarray] = {}
         for end, objects in ends.items():
@@ -165,7 +154,7 @@ def has_future(future: Future) -> Bool[np.ndarray, "time"]:
     return np.asarray(future.valid[:, :needed].all(axis=1))
 
 
-def logged_path_m(future: Future) -> Float[np.ndarray, "time step 2"]:
+def logged_path_m(future: Future) -> Paths:
     """The logged positions at the steps of a plan: linear between logged times, at the origin now."""
     times_s = np.concatenate([[0.0], future.times_s])
     driven = np.concatenate([np.zeros((len(future.pose), 1, 2)), future.pose[..., :2]], axis=1)

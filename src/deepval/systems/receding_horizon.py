@@ -15,7 +15,17 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.systems.system import FAR_M, System, first_only, sideways, smooth_path_m, travelled_m
+from deepval.systems.system import (
+    FAR_M,
+    Actions,
+    FrameFlags,
+    FrameValues,
+    System,
+    first_only,
+    sideways,
+    smooth_path_m,
+    travelled_m,
+)
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
@@ -61,13 +71,8 @@ class RecedingHorizon(System):
         return np.arange(1, round(self.horizon_s / self.step_s) + 1) * self.step_s
 
     def plan(
-        self,
-        perceived: Objects,
-        scene: Scene,
-        *,
-        starts: Bool[np.ndarray, "time"] | None = None,
-        previous: Float[np.ndarray, "time act"] | None = None,
-    ) -> Float[np.ndarray, "time act"]:
+        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Actions | None = None
+    ) -> Actions:
         """The action in each frame."""
         fixed = self.fixed_costs(perceived, scene.ego_speed_mps)
         choices = self.choices
@@ -86,14 +91,7 @@ class RecedingHorizon(System):
         # One after the other, in the order of the weights: the same sum to the bit as in the loss.
         return reduce(np.add, costs)
 
-    def terms(
-        self,
-        plans: Float[np.ndarray, "time act"],
-        scene: Scene,
-        truth: Truth,
-        *,
-        previous: Float[np.ndarray, "time act"],
-    ) -> dict[str, Float[np.ndarray, "time"]]:
+    def terms(self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions) -> FrameValues:
         """Loss terms of the actions against the reference objects, before weighting."""
         worst_m = reference_clearances_m(self, scene, truth)
         chosen_m = np.take_along_axis(worst_m, choice_index(self, plans)[:, None], axis=1)[:, 0]
@@ -147,7 +145,7 @@ def path_terms(
     }
 
 
-def choice_index(system: RecedingHorizon, actions: Float[np.ndarray, "time act"]) -> Int[np.ndarray, "time"]:
+def choice_index(system: RecedingHorizon, actions: Actions) -> Int[np.ndarray, "time"]:
     """Index of each action among the system's choices."""
     same = (system.choices[None] == actions[:, None]).all(axis=-1)
     if not same.any(axis=1).all():

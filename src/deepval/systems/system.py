@@ -18,6 +18,13 @@ from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
+Plans = Float[np.ndarray, "time *plan"]
+Actions = Float[np.ndarray, "time act"]
+"""Plans of a few numbers."""
+FrameValues = dict[str, Float[np.ndarray, "time"]]
+"""By name, a number for each frame."""
+FrameFlags = Bool[np.ndarray, "time"]
+
 
 class System(ABC):
     """A decision rule with a loss: a frozen dataclass whose fields are its constants.
@@ -34,13 +41,8 @@ class System(ABC):
 
     @abstractmethod
     def plan(
-        self,
-        perceived: Objects,
-        scene: Scene,
-        *,
-        starts: Bool[np.ndarray, "time"] | None = None,
-        previous: Float[np.ndarray, "time *plan"] | None = None,
-    ) -> Float[np.ndarray, "time *plan"]:
+        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Plans | None = None
+    ) -> Plans:
         """The plan in each frame, given the previous plans (NaN: none).
 
         `previous=None` means the system's own plan of the frame before: the chain of all-cheap operation, which begins
@@ -48,8 +50,8 @@ class System(ABC):
         """
 
     def plan_branches(
-        self, perceived: Mapping[str, Objects], scene: Scene, *, starts: Bool[np.ndarray, "time"] | None
-    ) -> dict[str, Float[np.ndarray, "time *plan"]]:
+        self, perceived: Mapping[str, Objects], scene: Scene, *, starts: FrameFlags | None
+    ) -> dict[str, Plans]:
         """The plans of all modes, cheap first, each escalated alone from all-cheap operation.
 
         A system whose plans are expensive may compute all plans of a frame together.
@@ -61,14 +63,7 @@ class System(ABC):
         return plans | escalated
 
     @abstractmethod
-    def terms(
-        self,
-        plans: Float[np.ndarray, "time *plan"],
-        scene: Scene,
-        truth: Truth,
-        *,
-        previous: Float[np.ndarray, "time *plan"],
-    ) -> dict[str, Float[np.ndarray, "time"]]:
+    def terms(self, plans: Plans, scene: Scene, truth: Truth, *, previous: Plans) -> FrameValues:
         """Loss terms of the plans against the truth, before weighting."""
 
     @property
@@ -91,7 +86,7 @@ class System(ABC):
         """All possible plans, if they are few; to make the same one always is a trivial predictor to beat."""
         return None
 
-    def trivial(self, scene: Scene) -> dict[str, Float[np.ndarray, "time *plan"]]:
+    def trivial(self, scene: Scene) -> dict[str, Plans]:
         """Plans of other trivial predictors to beat, by name, where they depend on the scene."""
         return {}
 
@@ -99,14 +94,14 @@ class System(ABC):
         """Frames that the system can judge; the others are no inputs of its cells."""
         return np.ones(len(scene), dtype=bool)
 
-    def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
+    def evidence(self, ends: Mapping[str, Objects], scene: Scene, truth: Truth) -> FrameValues:
         """Evidence that the system adds for diagnostics of perception, by name and frame: none.
 
         `ends` holds the objects of the cheap and the full mode, under "cheap" and "full".
         """
         return {}
 
-    def columns(self, plans: Float[np.ndarray, "time *plan"]) -> dict[str, Float[np.ndarray, "time"]]:
+    def columns(self, plans: Plans) -> FrameValues:
         """The columns of plans in a cell, by name: every number of a short plan, none of a long one."""
         flat = plans.reshape(len(plans), -1)
         flat = flat if flat.shape[1] <= MOST_COLUMNS else flat[:, :0]
@@ -162,9 +157,7 @@ def first_only(frames: int) -> Bool[np.ndarray, "time"]:
     return np.arange(frames) == 0
 
 
-def previous_plans(
-    plans: Float[np.ndarray, "time *plan"], starts: Bool[np.ndarray, "time"]
-) -> Float[np.ndarray, "time *plan"]:
+def previous_plans(plans: Plans, starts: FrameFlags) -> Plans:
     """The plan of the frame before, NaN where there is none."""
     shifted = np.full_like(plans, np.nan)
     shifted[1:] = plans[:-1]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, Int
+from deepval.arrays import Float, InputFloats, InputInts, ModeFloats
 from deepval.errors import InputError
 from deepval.tables import columns, keys
 from deepval.tables.input_costs import cost_columns
@@ -81,14 +81,12 @@ def values_from_log(
     return replace(table, estimated=_estimation_note(method, weight, modes, float(propensities.min()), clipped_number))
 
 
-def effective_inputs(weight: Float[np.ndarray, "input mode"]) -> Float[np.ndarray, "mode"]:
+def effective_inputs(weight: ModeFloats) -> Float[np.ndarray, "mode"]:
     """Effective number of inputs of each mode, (sum w)^2 / sum w^2: so many equal weights have the same variance."""
     return weight.sum(axis=0) ** 2 / np.maximum((weight**2).sum(axis=0), 1e-300)
 
 
-def _estimation_note(
-    method: str, weight: Float[np.ndarray, "input mode"], modes: Sequence[str], least: float, clipped: int
-) -> str:
+def _estimation_note(method: str, weight: ModeFloats, modes: Sequence[str], least: float, clipped: int) -> str:
     counts = ", ".join(f"{mode} {count:.0f}" for mode, count in zip(modes, effective_inputs(weight), strict=True))
     clip_note = f", {clipped} clipped up to it, which biases" if clipped else ""
     return (
@@ -99,7 +97,7 @@ def _estimation_note(
     )
 
 
-def _modes_run(log: columns.Columns, modes: Sequence[str]) -> Int[np.ndarray, "input"]:
+def _modes_run(log: columns.Columns, modes: Sequence[str]) -> InputInts:
     """Index in `modes` of the mode that ran on each input."""
     if isinstance(modes, str) or len(modes) < 2 or len(set(modes)) < len(modes):
         raise InputError(f"{log.source}: two or more different modes must be named, cheap first; found {modes!r}.")
@@ -118,7 +116,7 @@ def _modes_run(log: columns.Columns, modes: Sequence[str]) -> Int[np.ndarray, "i
     return ran
 
 
-def _propensity(log: columns.Columns, ids: np.ndarray, clip: float | None) -> tuple[Float[np.ndarray, "input"], int]:
+def _propensity(log: columns.Columns, ids: np.ndarray, clip: float | None) -> tuple[InputFloats, int]:
     """Propensity of the mode that ran on each input, and the number of clipped propensities."""
     propensity = log.numbers("propensity")
     if clip is not None and not 0 < clip < 1:
@@ -140,13 +138,8 @@ def _propensity(log: columns.Columns, ids: np.ndarray, clip: float | None) -> tu
 
 
 def _predicted_losses(
-    log: columns.Columns,
-    modes: Sequence[str],
-    features: Sequence[str],
-    *,
-    ran: Int[np.ndarray, "input"],
-    observed: Float[np.ndarray, "input"],
-) -> Float[np.ndarray, "input mode"]:
+    log: columns.Columns, modes: Sequence[str], features: Sequence[str], *, ran: InputInts, observed: InputFloats
+) -> ModeFloats:
     """Predicted losses: the columns of the log, or a ridge regression on the features, cross-fitted by unit."""
     predicted_columns = [f"{PREDICTED}{mode}" for mode in modes if f"{PREDICTED}{mode}" in log.data]
     if predicted_columns:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, Int
+from deepval.arrays import InputFloats, InputInts, ModeFloats
 from deepval.errors import InputError
 from deepval.results import Inputs
 from deepval.tables import columns, keys
@@ -33,12 +33,12 @@ class Terms:
         free: Terms whose weight changes no action.
     """
 
-    parts: Mapping[str, Float[np.ndarray, "input mode"]]
+    parts: Mapping[str, ModeFloats]
     weights: Mapping[str, float]
     free: tuple[str, ...]
 
     @property
-    def losses(self) -> Float[np.ndarray, "input mode"]:
+    def losses(self) -> ModeFloats:
         """Weighted sum of the terms."""
         return weighted_loss(self.parts, self.weights)
 
@@ -107,7 +107,7 @@ class Composition(NamedTuple):
     harm: dict[str, float]
 
 
-def composition(values: Float[np.ndarray, "input"], terms: Terms) -> Composition:
+def composition(values: InputFloats, terms: Terms) -> Composition:
     """Benefit and harm by loss term; they sum to the totals of the positive and the negative values."""
     benefit, harm = {}, {}
     for name, weight in terms.weights.items():
@@ -126,9 +126,7 @@ def with_losses(table: ValueTable, terms: Terms) -> ValueTable:
     return replace(table, losses=losses)
 
 
-def inputs_of(
-    table: ValueTable, terms: Terms, rows: Int[np.ndarray, "input"], *, scores: Mapping[str, np.ndarray]
-) -> Inputs:
+def inputs_of(table: ValueTable, terms: Terms, rows: InputInts, *, scores: Mapping[str, np.ndarray]) -> Inputs:
     """Losses, terms, weights and ranks of every input, in columns; `rows` are the rows of the inputs in the terms."""
     return Inputs(
         input=tuple(map(str, table.input)),
@@ -145,11 +143,11 @@ def inputs_of(
     )
 
 
-def _as_tuple(column: Float[np.ndarray, "input"]) -> tuple[float, ...]:
+def _as_tuple(column: InputFloats) -> tuple[float, ...]:
     return tuple(column.tolist())
 
 
-def _dense_rank(score: Float[np.ndarray, "input"]) -> Int[np.ndarray, "input"]:
+def _dense_rank(score: InputFloats) -> InputInts:
     """1 for the highest score; equal scores share a rank, and the next is one more."""
     levels, rank = np.unique(-(score + 0.0), return_inverse=True)
     return rank.reshape(len(score)) + (1 if len(levels) else 0)
@@ -162,9 +160,7 @@ def _weight(raw: columns.Columns, column: str) -> float:
     return float(values[0])
 
 
-def _part(
-    raw: columns.Columns, name: str, table: ValueTable, rows: Int[np.ndarray, "input"]
-) -> Float[np.ndarray, "input mode"]:
+def _part(raw: columns.Columns, name: str, table: ValueTable, rows: InputInts) -> ModeFloats:
     names = [f"{TERM}{name}_{mode}" for mode in table.modes]
     raw.require(*names)
     part = np.column_stack([raw.numbers(column) for column in names])[rows]

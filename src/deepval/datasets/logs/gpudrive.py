@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float
 from deepval.datasets.logs.log import headings
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.vehicle import wrap_rad
@@ -151,7 +150,7 @@ def _connect(lanes: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]) -> 
     starts, ends = (np.array([line[index] for line in lines.values()]) for index in (0, -1))
     middles = np.array([line[len(line) // 2] for line in lines.values()])
     first, last = (
-        np.array([_heading(line[index]) for line in lines.values()]) for index in (slice(0, 2), slice(-2, None))
+        np.array([headings(line[index])[0] for line in lines.values()]) for index in (slice(0, 2), slice(-2, None))
     )
     other_along = np.array([headings(line)[min(len(line) // 2, len(line) - 2)] for line in lines.values()])
     for number, key in enumerate(keys):
@@ -163,10 +162,6 @@ def _connect(lanes: dict[str, dict[str, Any]], lines: dict[str, np.ndarray]) -> 
         along = headings(lines[key])[np.minimum(vertex, len(lines[key]) - 2)]
         beside = (gap_m >= BESIDE_M[0]) & (gap_m <= BESIDE_M[1]) & (np.abs(wrap_rad(along - other_along)) < ALIGNED_RAD)
         lanes[key]["leftNeighbors"] = [{"featureId": keys[other]} for other in np.flatnonzero(beside)]
-
-
-def _heading(segment: Float[np.ndarray, "2 2"]) -> float:
-    return float(headings(segment)[0])
 
 
 def _lights(lights: Any, steps: int) -> list[dict[str, Any]]:

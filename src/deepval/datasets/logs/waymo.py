@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Bool, Float, Int
+from deepval.arrays import Bool, Float
 from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.gpudrive import message_of
 from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, poses_of, roadblocks_of, route_of
@@ -112,7 +112,7 @@ def log_of(scenario: dict[str, Any], unit: str) -> Log:
         tracks=tuple(track for track in logged_tracks if track.valid.any()),
         lane_map=lane_map,
         route=route.roadblocks,
-        states=_states(len(time_s)),
+        states=np.arange(0, len(time_s) - FUTURE_STEPS, EVERY),
         route_starts=route.starts,
         red_lights=_red_lights(scenario, len(time_s)),
     )
@@ -212,10 +212,6 @@ def _track(track: Any, steps: int) -> LoggedTrack:
         velocity_mps=columns[:, 7:],
         valid=valid,
     )
-
-
-def _states(steps: int) -> Int[np.ndarray, "state"]:
-    return np.arange(0, steps - FUTURE_STEPS, EVERY)
 
 
 def _red_lights(scenario: dict[str, Any], steps: int) -> tuple[frozenset[str], ...]:
