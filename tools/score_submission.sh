@@ -20,4 +20,9 @@ if [ -z "$(find "$cells" -name manifest.json -print -quit 2>/dev/null)" ]; then
   deepval build --out "$cells" --geometry monocular --geometry oracle --system braking --system receding-horizon \
     --costs jetson-agx-xavier
 fi
-deepval leaderboard "$submissions" --cells "$cells" --out "$out" --strict "$@"
+code=0
+deepval leaderboard "$submissions" --cells "$cells" --out "$out" --strict "$@" || code=$?
+if [ -n "${GITHUB_STEP_SUMMARY:-}" ] && [ -f "$out/leaderboard.md" ]; then
+  cat "$out/leaderboard.md" >> "$GITHUB_STEP_SUMMARY"
+fi
+exit $code

@@ -1,5 +1,7 @@
 """Leaderboards: the same bytes for the same bytes, ranks that the intervals allow, notes, and pages that do nothing."""
 
+import base64
+import hashlib
 import json
 import os
 import re
@@ -27,6 +29,7 @@ from deepval.protocol import integrity
 from deepval.protocol import standings as standings_module
 from deepval.protocol.cards import Card
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
+from deepval.protocol.leaderboard_pages import as_markdown
 from deepval.protocol.resolved_pairs import _draw_ranks, _pair_by_pair, resolved
 from deepval.protocol.standings import rank_intervals, standings
 from deepval.protocol.submissions import History, Reader, Submission, check
@@ -308,7 +311,8 @@ def test_folders_whose_names_are_no_text_are_shown_quoted(tiny, tmp_path):
     names = [item["folder"] for item in content["refused"]]
     assert len(names) == 6
     assert {"'<script>'", "'a\\nb'", "'\\udcff\\udcfe'", "ring"} <= set(names)
-    assert "<script" not in (tmp_path / "out" / "leaderboard.html").read_text(encoding="utf-8")
+    page = (tmp_path / "out" / "leaderboard.html").read_text(encoding="utf-8")
+    assert (page.count("<script"), page.count("&lt;script")) == (1, 1)
 
 
 class Tags(HTMLParser):
@@ -319,7 +323,7 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.add(tag)
-        self.links += [name for name, _ in attrs if name in ("src", "href") or name.startswith("on")]
+        self.links += [value for name, value in attrs if name in ("src", "href") or name.startswith("on")]
 
 
 def test_a_cell_called_after_an_official_one_is_said_to_be_another(tiny, tmp_path):
@@ -336,13 +340,16 @@ def test_a_cell_called_after_an_official_one_is_said_to_be_another(tiny, tmp_pat
         assert "units must be 48; found 8" in (tmp_path / "out" / page).read_text()
 
 
-def test_pages_do_nothing(board, tmp_path):
+def test_pages_load_nothing_and_run_only_their_own_script(board, tmp_path):
     write_leaderboard(board, tmp_path)
     page = (tmp_path / "leaderboard.html").read_text(encoding="utf-8")
     found = Tags()
     found.feed(page)
-    assert not found.tags & {"script", "img", "iframe", "link", "a", "object", "form"}
-    assert found.links == []
+    assert not found.tags & {"img", "iframe", "object", "form"}
+    assert all(link == "data:," or link.startswith("#") for link in found.links)
+    (script,) = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page
     assert "default-src 'none'" in page
     assert "unsafe" not in page
     assert "prefers-color-scheme: dark" in page
@@ -350,7 +357,34 @@ def test_pages_do_nothing(board, tmp_path):
     text = (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
     assert r"\<script\>alert(1)\</script\> =cmd() \[x\](y)" in text
     assert "<script" not in text.replace(r"\<", "")
-    assert len(page) < 60_000
+    assert len(page) < 80_000
+
+
+def test_the_page_opens_with_who_leads_and_a_chart_of_those_that_have_a_rank(board, tmp_path):
+    write_leaderboard(board, tmp_path)
+    page = (tmp_path / "leaderboard.html").read_text(encoding="utf-8")
+    (track,) = board["tracks"]
+    ranked = {name: row for name, row in rows(track["overall"]).items() if row["rank"] is not None}
+    first = [name for name, row in ranked.items() if row["rank"] == 1 and row["verdict"] == "better"]
+    heading = re.search("<h1>(.*?)</h1>", page)[1]
+    assert first == [name for name in ranked if name in heading]
+    chart = re.search("<figure>(.*?)</figure>", page, flags=re.DOTALL)[1]
+    for name, row in ranked.items():
+        ranks = row["rank"] if row["rank"] == row["rank_hi"] else f"{row['rank']}-{row['rank_hi']}"
+        assert f"{name}, rank {ranks}" in chart
+    worse = {**ranked[first[0]], "never_verdict": "worse"}
+    beaten = {**track, "overall": [worse], "by_cell": {}, "flagged": {"overall": [], "by_cell": {}}}
+    assert f"{track['title']}: no submission is shown to be worth it." in as_markdown({**board, "tracks": [beaten]})
+
+
+def test_the_comment_has_a_matrix_of_cells_and_says_first_what_was_refused(board):
+    text = as_markdown(board)
+    (track,) = board["tracks"]
+    (line,) = [line for line in text.splitlines() if line.startswith("| lab/Strong |") and line.count("|") == 4]
+    values = [rows(part)["lab/Strong"]["versus_random"] for part in track["by_cell"].values()]
+    assert re.findall(r"-?[\d.]+%", line) == [f"{100 * value:.2f}%" for value in values]
+    assert text.index("## Refused") < text.index(f"## {track['title']}")
+    assert len(text) < 10_000
 
 
 ACTIVE_TEXT = (
@@ -811,11 +845,14 @@ def test_the_action_is_one_script_that_judges_a_hostile_folder(tiny, tmp_path):
     (entries / "sparse" / "card.toml").touch()
     with (entries / "sparse" / "scores" / "braking-monocular.parquet").open("wb") as file:
         file.truncate(2 * 2**30)
+    summary = tmp_path / "summary.md"
     environment = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(ROOT / "src")}
+    environment |= {"GITHUB_STEP_SUMMARY": str(summary)}
     done = run_process(entries, tiny, out, "--draws", "20", program=(str(script),), env=environment, cwd=tmp_path)
     assert done.code == 2, done.err
     assert done.out.startswith("1 submission judged on 1 cell, 3 refused")
     assert "refused formula, link, sparse" in done.err
+    assert summary.read_bytes() == (out / "leaderboard.md").read_bytes()
     assert set(files_of(out)) == {"leaderboard.json", "leaderboard.md", "leaderboard.html", "history.json"}
     steps = (ROOT / ".github" / "workflows" / "submission.yml").read_text(encoding="utf-8")
     assert [line.strip() for line in steps.splitlines() if "run:" in line] == [

@@ -354,13 +354,49 @@ def test_the_pages_own_styles_are_applied(opened):
     assert opened.run("document.querySelector('th[scope=col][style]').style.textAlign") == "center"
 
 
-def test_a_leaderboard_shows_without_a_complaint(opened, tmp_path):
-    board = {"draws": {"number": 1, "seed": 0}, "deepval": "", "cells": {}, "tracks": [], "submissions": []}
+def standing(name: str, difference: float | None, rank: int | None) -> dict:
+    """A row of a leaderboard."""
+    about = {"allocator": name, "kind": "selection", "alpha": 0.2, "convention": None, "accounting": None}
+    shares = {"gain_share": difference, "benefit_share": difference, "harm_share": 0.0}
+    random = {"versus_random": difference, "versus_random_lo": difference, "versus_random_hi": difference}
+    about |= {"oracle": "oracle", "chance": "random", "reason": None, "verdict": rank and "better", "rank": rank}
+    return about | shares | random | {"rank_hi": rank, "ndg": difference, "ndg_lo": None, "ndg_hi": None}
+
+
+def test_a_leaderboard_is_sorted_by_its_headings_and_fits_a_phone(opened, tmp_path):
+    entered = [standing("lab/<b>", 0.2, 1), standing("lab/c", 0.1, 2), standing("lab/a", None, None)]
+    table = [*entered, standing("random", -0.05, None)]
+    flagged = [standing("lab/leaked", 0.9, None)]
+    track = {"title": "Roads", "cells": ["one"], "cells_of_track": 2, "headline_alpha": 0.2, "comparisons": 2}
+    track |= {"overall": table, "by_cell": {"one": table}, "incomplete": {}}
+    track |= {"flagged": {"overall": flagged, "by_cell": {"one": flagged}}}
+    entries = [
+        {"allocator": row["allocator"], "flags": flags, "integrity": [], "remarks": [], "inputs": [], "costs": {}}
+        | {"measured": {}, "digest": "0" * 64, "notes": "<img src=x onerror='window.hacked = 1'>"}
+        for row, flags in [*((row, []) for row in entered), (flagged[0], ["it leaks"])]
+    ]
+    board = {"draws": {"number": 1, "seed": 0}, "deepval": "", "cells": {}, "tracks": [track], "submissions": entries}
     path = tmp_path / "leaderboard.html"
-    text = leaderboard_pages.as_html({**board, "refused": []})
-    path.write_text(text.replace("<html ", '<html data-ready="true" '), encoding="utf-8")
+    path.write_text(leaderboard_pages.as_html({**board, "refused": []}), encoding="utf-8")
+    opened.requests.clear()
     opened.open(path)
-    assert opened.run("getComputedStyle(document.querySelector('h1')).marginTop") == "0px"
+    assert (
+        opened.run("document.querySelector('h1').textContent") == "Roads: first rank and better than random: lab/<b>."
+    )
+    assert opened.run("window.hacked") is None
+    assert column(opened, "#roads table", "allocator") == ["lab/<b>", "lab/c", "lab/a", "random"]
+    click = "[...document.querySelectorAll('#roads thead button')].find((b) => b.textContent === '{}').click()"
+    opened.run(click.format("allocator"))
+    assert column(opened, "#roads table", "allocator") == ["lab/<b>", "lab/a", "lab/c", "random"]
+    opened.run(click.format("vs random"))
+    assert column(opened, "#roads table", "vs random") == ["20.00%", "10.00%", "-5.00%", "–"]
+    opened.run(click.format("vs random"))
+    assert column(opened, "#roads table", "vs random") == ["-5.00%", "10.00%", "20.00%", "–"]
+    assert opened.run("document.querySelector('#roads [aria-sort=ascending]').textContent") == "vs random"
+    opened.size(390, 844)
+    opened.open(path)
+    assert opened.run("document.documentElement.scrollWidth") <= 390
+    assert opened.requests == [path.as_uri()] * 2
 
 
 def test_undefined_is_said(opened, tmp_path):

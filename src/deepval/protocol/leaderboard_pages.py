@@ -1,11 +1,23 @@
-"""A leaderboard's content -> a Markdown page and a small HTML page without scripts or network access, text escaped."""
+"""A leaderboard's content -> a study: a page in the house style with sortable tables, and Markdown for a comment."""
 
-import html
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from deepval.report.forms import content_policy, escape_markdown, table_markdown
-from deepval.report.text_tables import MISSING, Mark, Table, TableCell, interval, number, percent
+from deepval.report import study
+from deepval.report.charts import Chart, Dot, shares
+from deepval.report.study import LONG_CHART, Passage, Section, Study
+from deepval.report.text_tables import (
+    MISSING,
+    Mark,
+    Table,
+    TableCell,
+    few,
+    interval,
+    mark_of,
+    number,
+    percent,
+    quantity,
+)
 from deepval.results import ALWAYS, UNITS, BudgetKey
 from deepval.tables.scores import REFERENCES
 
@@ -17,62 +29,45 @@ READING = (
     "references. "
     "Flagged submissions stand apart with the reason: they are not ranked."
 )
-STYLE = """
-:root { color-scheme: light dark; --paper: #faf8f4; --card: #fff; --ink: #1c2329; --soft: #59636d; --line: #e4e0d7;
-  --better: #2a6fb0; --worse: #b54d14; --serif: "Iowan Old Style", "Palatino Linotype", Palatino, Georgia, serif; }
-@media (prefers-color-scheme: dark) { :root { --paper: #13171b; --card: #1a2026; --ink: #e7eaed; --soft: #aab4bd;
-  --line: #2b343c; --better: #6fb1ec; --worse: #f19a5f; } }
-body { font: 15px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 76rem;
-  margin: 2.5rem auto; padding: 0 1.2rem; }
-h1, h2 { font-family: var(--serif); font-weight: 500; } h1 { font-size: 2.2rem; margin: 0; } h2 { margin-top: 2.6rem; }
-h3 { font-size: 1rem; margin: 0 0 .4rem; } p, li { color: var(--soft); max-width: 46rem; overflow-wrap: anywhere; }
-section { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 1.2rem 1.4rem;
-  margin: 1rem 0; }
-table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; }
-th { font-weight: 400; color: var(--soft); }
-th, td { padding: .35rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-th:nth-child(2), td:nth-child(2) { text-align: left; }
-tr:not(.reference) td:nth-child(2) { font-weight: 600; }
-.reference td { color: var(--soft); font-style: italic; }
-.better { color: var(--better); font-weight: 600; } .worse { color: var(--worse); font-weight: 600; }
-@media print { body { background: none; margin: 0; } section { break-inside: avoid; } }
-""".strip()
 
 
 def as_markdown(board: Mapping[str, Any]) -> str:
-    """The page as Markdown text."""
-    parts = ["# Leaderboard", *map(escape_markdown, _opening(board))]
-    for track in board["tracks"]:
-        parts.append(f"## {escape_markdown(track['title'])}")
-        parts += [table_markdown(table) for table in _tables(track, _reasons(board))]
-    for title, lines in _lists(board):
-        parts += [f"## {escape_markdown(title)}", "\n".join(f"- {escape_markdown(line)}" for line in lines)]
-    return "\n\n".join(parts) + "\n"
+    """The board as Markdown, short enough for the comment on a pull request: without the tables of single cells."""
+    return study.as_markdown(_study(board, by_cell=False))
 
 
 def as_html(board: Mapping[str, Any]) -> str:
-    """The page as one HTML file that loads and runs nothing."""
-    parts = ["<h1>Leaderboard</h1>", *(f"<p>{html.escape(line)}</p>" for line in _opening(board))]
-    for track in board["tracks"]:
-        parts.append(f"<h2>{html.escape(track['title'])}</h2>")
-        parts += [_html_table(table) for table in _tables(track, _reasons(board))]
-    for title, lines in _lists(board):
-        items = "".join(f"<li>{html.escape(line)}</li>" for line in lines)
-        parts.append(f"<h2>{html.escape(title)}</h2><ul>{items}</ul>")
-    policy = content_policy(styles=[f"\n{STYLE}\n"])
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>Leaderboard</title>\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>\n{STYLE}\n</style></head><body>\n" + "\n".join(parts) + "\n</body></html>\n"
+    """The board as one HTML page that loads nothing and runs only its own script, which sorts tables."""
+    return study.as_html(_study(board, by_cell=True))
+
+
+def _study(board: Mapping[str, Any], *, by_cell: bool) -> Study:
+    reasons, draws = _reasons(board), board["draws"]
+    facts = (
+        ("submissions", str(len(board["submissions"])), f"{len(reasons)} flagged, {len(board['refused'])} refused"),
+        ("cells", str(len(board["cells"])), f"{quantity(len(board['tracks']), 'track')}; test units only"),
+        ("draws", f"{draws['number']:,}", f"of test units, seed {draws['seed']}; deepval {board['deepval']}"),
     )
+    tracks = [Section(t["title"], READING, tuple(_passages(t, reasons, by_cell=by_cell))) for t in board["tracks"]]
+    lists = [Section(title, "", (Passage(items=tuple(lines)),)) for title, lines in _lists(board)]
+    if board["refused"]:  # first, because whoever asked for a place must read why it was not given
+        lists, tracks = lists[:-1], [lists[-1], *tracks]
+    return Study("Leaderboard", _conclusion(board), facts, (*tracks, *lists))
 
 
-def _opening(board: Mapping[str, Any]) -> Iterator[str]:
-    counted = f"{len(board['submissions'])} submissions on {len(board['cells'])} cells, {len(board['refused'])} refused"
-    draws = board["draws"]
-    yield f"{counted}; {draws['number']:,} draws of test units, seed {draws['seed']}; deepval {board['deepval']}."
-    yield READING
+def _conclusion(board: Mapping[str, Any]) -> str:
+    """Who is first in each track, if better than random and than never escalating."""
+    sentences = []
+    for track in board["tracks"]:
+        first = [row for row in _at(_headline(track), track["overall"]) if row["rank"] == 1]
+        best = [row["allocator"] for row in first if _mark(row) == "better"]
+        leads = f"first rank and better than random: {few(best)}"
+        sentences.append(f"{track['title']}: {leads if best else 'no submission is shown to be worth it'}.")
+    return " ".join(sentences) or "There are no cells to judge submissions on."
+
+
+def _headline(track: Mapping[str, Any]) -> BudgetKey:
+    return BudgetKey("selection", track["headline_alpha"])
 
 
 def _reasons(board: Mapping[str, Any]) -> dict[str, Sequence[str]]:
@@ -80,36 +75,57 @@ def _reasons(board: Mapping[str, Any]) -> dict[str, Sequence[str]]:
     return {entry["allocator"]: entry["flags"] for entry in board["submissions"] if entry["flags"]}
 
 
-def _tables(track: Mapping[str, Any], reasons: Mapping[str, Sequence[str]]) -> Iterator[Table]:
-    """The track's mean under every kind of budget at the headline share, then each of its cells by selection.
-
-    Flagged submissions follow each table in a table of their own.
-    """
-    of = track["cells_of_track"]
+def _passages(track: Mapping[str, Any], reasons: Mapping[str, Sequence[str]], *, by_cell: bool) -> Iterator[Passage]:
+    """The track's mean under every kind of budget at the headline share, then its cells, then flagged submissions."""
+    of, headline, flagged = track["cells_of_track"], _headline(track), track["flagged"]
     built = f"{len(track['cells'])} cells" if of is None else f"{len(track['cells'])} of {of} cells"
     notes = [f"{track['comparisons']} comparisons with random over all budgets."]
     notes += [f"{name} lacks {', '.join(missing)}." for name, missing in sorted(track["incomplete"].items())]
-    flagged = track["flagged"]
-    for budget in dict.fromkeys(map(BudgetKey.of, track["overall"])):
-        if budget.alpha == track["headline_alpha"]:
-            title = f"Overall, {built}, {budget.label}"
-            yield _table(title, _at(budget, track["overall"]), notes if budget.kind == "selection" else [])
-            yield from _flagged_table(title, _at(budget, flagged["overall"]), reasons)
-    headline = BudgetKey("selection", track["headline_alpha"])
-    for cell, rows in track["by_cell"].items():
-        title = f"{cell}, {headline.label}"
-        yield _table(title, _at(headline, rows), [])
-        yield from _flagged_table(title, _at(headline, flagged["by_cell"][cell]), reasons)
-
-
-def _flagged_table(
-    title: str, rows: Sequence[Mapping[str, Any]], reasons: Mapping[str, Sequence[str]]
-) -> Iterator[Table]:
-    names = sorted({row["allocator"] for row in rows})
+    pages = [
+        (f"Overall, {built}, {budget.label}", budget, track["overall"], flagged["overall"])
+        for budget in dict.fromkeys(map(BudgetKey.of, track["overall"]))
+        if budget.alpha == track["headline_alpha"]
+    ]
+    single = [
+        (f"{cell}, {headline.label}", headline, rows, flagged["by_cell"][cell])
+        for cell, rows in track["by_cell"].items()
+    ]
+    tables = [_table(title, _at(at, rows), notes if at == headline else []) for title, at, rows, _ in pages]
+    yield Passage(charts=(_chart(_at(headline, track["overall"])),), tables=tuple(tables))
+    yield Passage("Cell by cell", tables=(_matrix(track["by_cell"], headline),))
+    if by_cell:
+        yield Passage(tables=tuple(_table(title, _at(at, rows), []) for title, at, rows, _ in single), folded=True)
+    apart = [(title, _at(at, rows)) for title, at, _, rows in (*pages, *(single if by_cell else ()))]
+    names = sorted({row["allocator"] for _, rows in apart for row in rows})
     if names:
-        yield _table(
-            f"{title}: flagged, not ranked", rows, [f"{name}: {reason}." for name in names for reason in reasons[name]]
-        )
+        why = tuple(f"{name}: {reason}." for name in names for reason in reasons[name])
+        apart_tables = (_table(f"{title}: flagged, not ranked", rows, []) for title, rows in apart if rows)
+        yield Passage("Apart: flagged, not ranked", items=why, tables=tuple(apart_tables))
+
+
+def _chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
+    """The pooled differences with random of those that have a rank, with the ranks that are possible."""
+    ranked = [row for row in rows if row["rank"] is not None][:LONG_CHART]
+    bounds = ("versus_random", "versus_random_lo", "versus_random_hi")
+    dots = (Dot(f"{row['allocator']}, rank {_ranks(row)}", "", *(row[name] for name in bounds)) for row in ranked)
+    return shares("difference with random, share of the all-cheap loss, with its 95 % interval", dots, line=0.0)
+
+
+def _matrix(by_cell: Mapping[str, Sequence[Mapping[str, Any]]], budget: BudgetKey) -> Table:
+    """Differences with random: a row per submission, a column per cell."""
+    columns = {cell: {row["allocator"]: row for row in _at(budget, rows)} for cell, rows in by_cell.items()}
+    names = sorted({name for column in columns.values() for name in column if name not in REFERENCES})
+    rows = tuple((TableCell(name), *(_difference(column.get(name)) for column in columns.values())) for name in names)
+    title = f"Difference with random in each cell, {budget.label}"
+    return Table(title, ("allocator", *columns), (rows,), ("A dash: not judged there.",))
+
+
+def _difference(row: Mapping[str, Any] | None) -> TableCell:
+    return TableCell(MISSING) if row is None else TableCell(percent(row["versus_random"]), _mark(row))
+
+
+def _ranks(row: Mapping[str, Any]) -> str:
+    return str(row["rank"]) if row["rank"] == row["rank_hi"] else f"{row['rank']}-{row['rank_hi']}"
 
 
 def _at(budget: BudgetKey, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -117,7 +133,7 @@ def _at(budget: BudgetKey, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[st
 
 
 def _table(title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> Table:
-    reasons = sorted({f"{row['allocator']}: {row['reason']}." for row in rows if row["reason"]})
+    reasons = sorted({f"{_name(row)}: {row['reason']}." for row in rows if row["reason"]})
     entered = tuple(_row(row) for row in rows if row["allocator"] not in REFERENCES)
     references = tuple(_row(row) for row in rows if row["allocator"] in REFERENCES)
     table = Table(title, HEADER, (entered, references), (*notes, *reasons))
@@ -127,15 +143,23 @@ def _table(title: str, rows: Sequence[Mapping[str, Any]], notes: Sequence[str]) 
     return table.with_column("nDG", "measured by", [f"{row['oracle']}, {row['chance']}" for row in order])
 
 
+def _name(row: Mapping[str, Any]) -> str:
+    return ALWAYS if row["allocator"] == "all-full" else row["allocator"]
+
+
+def _mark(row: Mapping[str, Any]) -> Mark:
+    """The mark of a row: no good news if never escalating is better."""
+    return "" if row["verdict"] == "better" and row.get("never_verdict") == "worse" else mark_of(row["verdict"])
+
+
 def _row(row: Mapping[str, Any]) -> tuple[TableCell, ...]:
     beaten = row.get("never_verdict") == "worse"
-    mark: Mark = "worse" if row["verdict"] == "worse" else "better" if row["verdict"] == "better" and not beaten else ""
     words = f"{row['verdict'] or MISSING}{', but never is better' if beaten and row['verdict'] != 'worse' else ''}"
     rank = MISSING if row["rank"] is None else f"{row['rank']} [{row['rank']}-{row['rank_hi']}]"
     return (
         TableCell(rank),
-        TableCell(ALWAYS if row["allocator"] == "all-full" else row["allocator"]),
-        TableCell(percent(row["versus_random"]), mark),
+        TableCell(_name(row)),
+        _difference(row),
         TableCell(interval(row["versus_random_lo"], row["versus_random_hi"], percent)),
         TableCell("reference" if row["allocator"] in REFERENCES else words),
         TableCell(number(row["ndg"])),
@@ -167,18 +191,3 @@ def _description(entry: Mapping[str, Any]) -> str:
     ]
     parts = [f"{entry['allocator']} looks at {looks}", *costs, f"digest {entry['digest'][:12]}"]
     return "; ".join(parts) + "." + (f" Notes: {entry['notes']}" if entry["notes"] else "")
-
-
-def _html_table(table: Table) -> str:
-    lines = [f"<section><h3>{html.escape(table.title)}</h3><table>"]
-    lines.append("<tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in table.header) + "</tr>")
-    for section, kind in zip(table.sections, ("", ' class="reference"'), strict=True):
-        for row in section:
-            cells = "".join(f"<td{_class(cell)}>{html.escape(cell.text)}</td>" for cell in row)
-            lines.append(f"<tr{kind}>{cells}</tr>")
-    notes = (f"<p>{html.escape(note)}</p>" for note in table.notes)
-    return "\n".join([*lines, "</table>", *notes, "</section>"])
-
-
-def _class(cell: TableCell) -> str:
-    return f' class="{cell.mark}"' if cell.mark else ""

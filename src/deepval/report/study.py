@@ -1,6 +1,6 @@
 """A study in plain data (words, tables, charts) -> one Markdown text and one HTML page in the house style.
 
-The page contains its style and one script, which only switches between light and dark; it loads nothing.
+The page contains its style and one script, which switches between light and dark and sorts tables; it loads nothing.
 """
 
 import re
@@ -27,6 +27,7 @@ section > h3:first-of-type { margin-top: 1.2rem; }
 .lacks { margin: .4rem 0; padding-left: 1.2rem; }
 .lacks li { margin: .25rem 0; max-width: 60rem; overflow-wrap: anywhere; }
 figure svg .mark { stroke: none; } figure svg .bar-line { stroke-width: 1.6; fill: none; }
+@media (max-width: 44rem) { figure { overflow-x: auto; } figure svg { min-width: 40rem; } }
 """
 SERIES = 8
 COLOURS = "".join(f".d{i} {{ fill: var(--s{i}); stroke: var(--s{i}); }} " for i in range(SERIES)) + "\n"
@@ -100,8 +101,8 @@ def as_markdown(study: Study) -> str:
 def as_html(study: Study) -> str:
     """The study as one page that loads nothing."""
     style = f"\n{_file('style.css')}{STYLE}{COLOURS}"
-    head = f"\n{_file('head.js')}{SWITCH}"
-    policy = content_policy(styles=[style], scripts=[head])
+    head = f"\n{_file('head.js')}{_file('study.js')}"
+    policy = content_policy(styles=[style], scripts=[head], images="data:")
     links = "".join(f'<a href="#{_anchor(part.title)}">{escape(part.title)}</a>' for part in study.parts)
     body = [
         '<a class="skip" href="#page">Skip to the study</a>',
@@ -130,12 +131,6 @@ def as_html(study: Study) -> str:
         + "\n".join(body)
         + "\n</body>\n</html>\n"
     )
-
-
-SWITCH = """
-document.addEventListener("DOMContentLoaded", () => document.getElementById("theme").addEventListener("click",
-  () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true)));
-"""
 
 
 def _section(part: Section) -> Iterator[str]:
