@@ -57,7 +57,8 @@ def serving(folder):
 def rows_of(page):
     """The judged budgets and the number of units in the page's only result."""
     (cell,) = data_of(page)["cells"]
-    return {row["alpha"] for row in cell["result"]["rows"]}, cell["result"]["setting"]["units"]
+    rows = cell["result"]["rows"]
+    return {row[rows["names"].index("alpha")] for row in rows["rows"]}, cell["result"]["setting"]["units"]
 
 
 def test_the_page_is_judged_again_by_its_form(folder):
@@ -76,7 +77,8 @@ def test_the_page_is_judged_again_by_its_form(folder):
         assert (alphas, units) == ({0.15, 0.4}, 3)
         command = unescape(page.partition('<pre class="command">')[2].partition("</pre>")[0])
         again = json.loads(run(*shlex.split(command)[1:], "--json").out)
-        assert again["rows"] == data_of(page)["cells"][0]["result"]["rows"]
+        rows = data_of(page)["cells"][0]["result"]["rows"]
+        assert again["rows"] == [dict(zip(rows["names"], row, strict=True)) for row in rows["rows"]]
         assert rows_of(request()[1])[0] == {0.15, 0.4}
 
 

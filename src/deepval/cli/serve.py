@@ -41,7 +41,7 @@ LISTS = ("alpha", "budget", "weight")
 """Fields of several words."""
 
 
-class Source(NamedTuple):
+class ServedTable(NamedTuple):
     """A folder, and the words of `deepval evaluate` for the losses and scores in it; none for results alone."""
 
     folder: Path
@@ -132,7 +132,7 @@ class Page:
         return page.replace("<body>", f"<body>\n<main>{form}</main>", 1)
 
 
-def _sources(folder: Path) -> dict[str, Source]:
+def _sources(folder: Path) -> dict[str, ServedTable]:
     """Cells, values files with scores and saved results in a folder or in the folders below it."""
     sources = {}
     for path in [folder, *(reading.entries(folder) if reading.is_folder(folder) else ())]:
@@ -145,7 +145,7 @@ def _sources(folder: Path) -> dict[str, Source]:
             costs = [f"--costs={path / 'costs.toml'}"] * reading.is_file(path / "costs.toml")
             words = (str(values[0]), *(f"--scores={file}" for file in scores), *costs)
         if words or any(reading.find(path, f"{RESULT}*.json")):
-            sources[reading.resolve(path).name] = Source(path, words)
+            sources[reading.resolve(path).name] = ServedTable(path, words)
     if not sources:
         raise InputError(
             f"{folder}: must hold a cell or values.csv, with scores in {SCORES}/, or {RESULT}.json; it has none."
