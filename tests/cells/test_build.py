@@ -142,7 +142,7 @@ def test_killed_at_any_moment_and_run_again_it_ends_with_the_same_bytes(tmp_path
         ),
         (("--dataset", "kitti"), "--dataset kitti needs --root"),
         (("--threshold", "high"), "--threshold must be a number or NAME=NUMBER; found 'high'"),
-        (("--dataset", "kitti", "--root", "nowhere", "--mode", "a=b", "--mode", "c=d"), "must hold label_02"),
+        (("--dataset", "kitti", "--root", "nowhere", "--mode", "a=b", "--mode", "c=d"), "--root must be the folder"),
     ],
 )
 def test_bad_input_is_one_sentence(words, sentence, tmp_path):

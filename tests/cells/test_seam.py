@@ -324,8 +324,14 @@ def test_report_takes_the_results_beside_a_cell(cell):
 REFUSED = [
     (("evaluate", "nowhere"), "nowhere: must be a values file (.csv, .parquet) or a cell's folder; there is neither."),
     (("compare", "nowhere", "a", "b"), "nowhere: must be a values file (.csv, .parquet) or a cell's folder"),
-    (("evaluate", "cells"), "cells: must be a cell's folder as `deepval build` writes it; manifest.json cannot be"),
-    (("report", "cells"), "cells: must be a cell's folder as `deepval build` writes it; manifest.json cannot be"),
+    (
+        ("evaluate", "cells"),
+        "cells: must be a cell's folder as `deepval build` writes it; it has no manifest.json",
+    ),
+    (
+        ("report", "cells"),
+        "cells: must be a cell's folder as `deepval build` writes it; it has no manifest.json",
+    ),
     (("evaluate", f"cells/{NAME}", "--units", "tset"), "Units must be train, validation, test, fit, all, or among"),
     (("evaluate", f"cells/{NAME}", "--calibrate", "validate"), "Units must be train, validation, test, fit, all, or"),
     (("evaluate", f"cells/{NAME}", "--calibrate", "test"), "Calibration units must not be judged"),

@@ -316,6 +316,7 @@ def test_building_again_gives_the_same_bytes(files, tmp_path):
 
 def test_a_planner_is_trained_and_built_with_from_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
     quick = ("--width", 2, "--grid", 64, "--steps", 3, "--batch", 2)
     done = run("train-planner", "--dataset", "roads", "--root", "here", *quick, "--others", "--out", "planner")
     assert done.code == 0, done.err

@@ -138,7 +138,7 @@ def _verdicts(diagnosis: Diagnosis) -> Table:
     note = (
         f"{hanging} of {len(diagnosis.verdicts)} verdicts change when one unit is left out."
         if hanging
-        else f"No single unit decides any of the {quantity(len(diagnosis.verdicts), 'verdict')}."
+        else "No single unit decides a verdict."
     )
     header = ("budget", "allocator", "verdict", "without this unit", "sign turns without")
     return _table("Which verdicts does one unit decide?", header, rows, note)
