@@ -46,9 +46,9 @@ from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
 from deepval.features.views import CheapMode
 from deepval.files.canonical import digest_of
+from deepval.fit_targets import ROUTING, TARGETS, RoutingObjective, labels
 from deepval.perception.reported.ap_swap import graded_frames, join_units
 from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
-from deepval.targets import ROUTING, TARGETS, RoutingObjective, labels
 from engine_work import Deadly
 from evidence_worlds import shared_of
 from worlds import parquet_columns

@@ -5,9 +5,10 @@ import pytest
 
 from deepval.datasets import read_dataset
 from deepval.datasets.dataset import Recording
-from deepval.datasets.kitti import read, read_calibration
+from deepval.datasets.kitti import read_calibration
 from deepval.errors import InputError
 from driving import camera, scene, truth
+from support.whole_sets import read_kitti as read
 
 P2 = "720 0 610 72 0 720 173 0 0 0 1 0"
 RECT = "1 0 0 0 1 0 0 0 1"

@@ -10,12 +10,12 @@ from deepval.judging.allowances import allowance
 from deepval.judging.comparison import compare
 from deepval.judging.over_cells import pool
 from deepval.protocol.leaderboard_pages import as_markdown
-from deepval.protocol.standings import standings
 from deepval.report import FORMS, console, figures, html
 from deepval.report.comparisons import comparison_table, overview
 from deepval.report.figures import gain_figures
 from deepval.report.result_tables import result_tables
 from deepval.results import BudgetKey
+from support.whole_sets import standings
 from worlds import ALPHAS, COSTS, judge, random_table, table_of
 
 CASCADE, SKIPPING = "latency 50% (ms)", "latency 50% (ms, skipping)"

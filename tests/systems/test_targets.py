@@ -8,17 +8,7 @@ from hypothesis import strategies as st
 from deepval.datasets import Recording
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
-from deepval.perception.reported.ap_swap import (
-    ap_swap,
-    context_sample,
-    contextual_gains,
-    graded_frames,
-    join_units,
-    released_gains,
-)
-from deepval.perception.reported.detections import DetectionSet, calibrate
-from deepval.perception.reported.matching import fit_calibration, graded_scores
-from deepval.targets import (
+from deepval.fit_targets import (
     TARGETS,
     ApSwap,
     Binary,
@@ -32,6 +22,16 @@ from deepval.targets import (
     arbiter,
     labels,
 )
+from deepval.perception.reported.ap_swap import (
+    ap_swap,
+    context_sample,
+    contextual_gains,
+    graded_frames,
+    join_units,
+    released_gains,
+)
+from deepval.perception.reported.detections import DetectionSet, calibrate
+from deepval.perception.reported.matching import fit_calibration, graded_scores
 from driving import detections, random_boxes, scene, truth
 from evidence_worlds import evidence_of, material_of, shared_of
 from reference import targets as slow

@@ -38,6 +38,7 @@ from deepval.engines import Map
 from deepval.errors import InputError
 from deepval.features.views import CheapMode, View
 from deepval.files.canonical import digest_of, plain
+from deepval.fit_targets import ROUTING, RoutingObjective
 from deepval.perception.reported.ap_swap import GradedFrames, join_units
 from deepval.perception.reported.detections import Calibration, check_coverage, check_scenes, check_whole
 from deepval.perception.reported.losses import LOSSES
@@ -47,7 +48,6 @@ from deepval.systems import System
 from deepval.systems.outcomes import Outcomes, join_outcomes
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
-from deepval.targets import ROUTING, RoutingObjective
 
 MOST_HELD = 32
 """Most units that a build holds in memory."""

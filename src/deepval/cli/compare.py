@@ -10,16 +10,6 @@ import typer
 from deepval.cells.judgement import EvaluationData, judge, note, note_unknown_fits, openings
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
-from deepval.cli.options import (
-    OUTPUT,
-    SUBJECT,
-    Calibration,
-    ChargedBudgets,
-    DrawOptions,
-    Json,
-    PlanFile,
-    SubjectOptions,
-)
 from deepval.cli.terminal import say
 from deepval.errors import InputError
 from deepval.files.writing import check_writable, write_atomically
@@ -156,17 +146,17 @@ def compare(
         ),
     ] = None,
     *,
-    subject: SubjectOptions,
-    budgets: ChargedBudgets,
-    draws: DrawOptions,
-    calibrate: Calibration = None,
+    subject: options.SubjectOptions,
+    budgets: options.ChargedBudgets,
+    draws: options.DrawOptions,
+    calibrate: options.Calibration = None,
     of: Annotated[
         str,
         option(
             "--of",
             "What to compare: gain, its parts benefit and harm, or area (between the whole gain curves).",
             words=(*STATISTICS, AREA),
-            panel=SUBJECT,
+            panel=options.SUBJECT,
         ),
     ] = "gain",
     fail_if: Annotated[
@@ -175,28 +165,32 @@ def compare(
             "--fail-if",
             "Exit with 3 if the candidate is 'worse' or 'not-better' anywhere, or cannot pay for itself.",
             words=GATES,
-            panel=OUTPUT,
+            panel=options.OUTPUT,
         ),
     ] = None,
     junit: Annotated[
         Path | None,
-        option("--junit", "Also write the outcome of --fail-if as JUnit XML, a test case per budget.", panel=OUTPUT),
+        option(
+            "--junit", "Also write the outcome of --fail-if as JUnit XML, a test case per budget.", panel=options.OUTPUT
+        ),
     ] = None,
-    plan: PlanFile = None,
+    plan: options.PlanFile = None,
     register_plan: Annotated[
         Path | None,
         option(
             "--register",
             "Compare nothing: register this plan (.toml) in a log beside it, before test units are opened. TABLE "
             "names its cells, so that earlier looks are recorded.",
-            panel=OUTPUT,
+            panel=options.OUTPUT,
         ),
     ] = None,
     form: Annotated[
         str | None,
-        option("--format", f"Output format: {', '.join(FORMATS)}. Default: console.", words=FORMATS, panel=OUTPUT),
+        option(
+            "--format", f"Output format: {', '.join(FORMATS)}. Default: console.", words=FORMATS, panel=options.OUTPUT
+        ),
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Compare two allocators on the same units, or gate a change.
 
@@ -290,9 +284,9 @@ class _Judged(NamedTuple):
 def _judge(
     cases: Mapping[str, EvaluationData],
     sides: Sequence[Named],
-    subject: SubjectOptions,
-    budgets: ChargedBudgets,
-    draws: DrawOptions,
+    subject: options.SubjectOptions,
+    budgets: options.ChargedBudgets,
+    draws: options.DrawOptions,
     calibrate: str | None,
 ) -> dict[str, _Judged]:
     """Both sides judged on every table; tables with the same units share their draws."""
@@ -340,7 +334,7 @@ def _rows(results: Mapping[str, Result], one: str, other: str, *, of: str) -> Se
     return [result.area(one, other)] if of == AREA else comparison.compare(result, one, other, of=statistic)
 
 
-def _cases(paths: Sequence[str], subject: SubjectOptions) -> dict[str, EvaluationData]:
+def _cases(paths: Sequence[str], subject: options.SubjectOptions) -> dict[str, EvaluationData]:
     """The cells or values files to compare on, by path."""
     cases = {str(path): subject.case(path) for path in map(Path, paths)}
     if len(cases) < len(paths):

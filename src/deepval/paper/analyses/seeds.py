@@ -8,7 +8,7 @@ from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge
 from deepval.judging.allowances import Selection
-from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
+from deepval.paper.analysis import FIRST_OF_PAIR, Option, declare
 from deepval.paper.row_columns import AllocatorName, CellName, column, declared_table, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
@@ -74,17 +74,14 @@ def chart(rows: Sequence[SeedStudy]) -> Chart:
     return plain("nDG by training seed", dots, line=0.0)
 
 
-SEEDS = Analysis(
-    "seeds",
+SEEDS = declare(
+    __name__,
     shows="Show how results depend on the training seed",
     details="nDG and verdict of an allocator fitted with several seeds, and whether its scores are the same bits.",
     see="definitions.md#seeds-and-transfer",
     paper="seed study",
     example="cells/braking-monocular -a router-mlp-value -a gate-gbm",
-    rows=rows,
     kind=SeedStudy,
-    table=table,
-    chart=chart,
     by="cell",
     judges=True,
     long=True,
