@@ -28,8 +28,8 @@ from deepval.errors import InputError
 from deepval.features import Sight
 from deepval.features.views import Past, View, frames_of, sample_pixels
 from deepval.judging.policies import CausalCap
-from support.whole_sets import pixel_parameters as parameters
 from view_worlds import MODES, detections, glances_of, random_view, scene
+from whole_sets import pixel_parameters as parameters
 
 QUICK = PixelRecipe(epochs=1, batch=8)
 TOLD = Training("cell", "router-pixel", "value-binary", ("a",), 12, 0, ("cheap", "full"), {})

@@ -24,7 +24,7 @@ from deepval.perception.reported import cache as store
 from deepval.protocol.tracks import read_cells
 from deepval.tables.costs import PROFILES
 from kitti_files import FRAMES, UNITS, write_kitti
-from support.whole_sets import write_unit
+from whole_sets import write_unit
 
 SMALL = WorldSettings(scenes=5, frames=12)
 BOARD = PROFILES["jetson-agx-xavier"]

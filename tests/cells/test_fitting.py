@@ -140,7 +140,7 @@ def test_a_classifier_needs_both_kinds():
 
 
 def test_unknown_recipes_and_targets_and_targets_of_another_rule():
-    with pytest.raises(InputError, match=r"A recipe must be one of gate-ridge, .*; found 'gate'"):
+    with pytest.raises(InputError, match=r"one of those that `deepval fit -h` lists, .*; did you mean 'gate-"):
         fit_on(pair_cell(), "gate")
     with pytest.raises(InputError, match=r"a target must be one of value, .*; found 'speed'"):
         fit_on(pair_cell(), FAST, target="speed")

@@ -23,7 +23,7 @@ from deepval.systems import SYSTEMS
 from deepval.systems.outcomes import outcomes
 from driving import scene
 from shared import shared_data
-from support.whole_sets import viability
+from whole_sets import viability
 
 pytestmark = pytest.mark.shared
 KINDS = {"CIWT": "raw", "RRC": "probabilities"}

@@ -27,7 +27,7 @@ from deepval.tables.scores import REFERENCES
 from kitti_files import FRAMES, UNITS, write_kitti
 from project import ROOT
 from small_cells import build_cells
-from support.whole_sets import write_unit
+from whole_sets import write_unit
 
 
 def table_of(value, *, units=6, cheap=2.0, **more):

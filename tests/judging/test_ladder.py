@@ -20,7 +20,7 @@ from deepval.report import FORMS, console
 from deepval.report.comparisons import overview
 from deepval.report.result_tables import result_tables
 from reference.knapsack import relaxed
-from support.whole_sets import standings
+from whole_sets import standings
 from worlds import judge, random_table, table_of
 
 MODES = ("cheap", "middle", "high", "full")

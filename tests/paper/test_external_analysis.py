@@ -33,7 +33,7 @@ from deepval.tables.values import ValueTable
 from driving import Lidar
 from roads import Roads, Stopper
 from shared import shared_data
-from support.whole_sets import viability
+from whole_sets import viability
 
 __all__ = ["files"]  # a fixture
 

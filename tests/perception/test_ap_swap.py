@@ -29,7 +29,7 @@ from driving import detections, random_boxes, truth
 from reference import ap_swap as slow
 from reference import matching as slow_matching
 from shared import shared_data
-from support.whole_sets import average_precision
+from whole_sets import average_precision
 
 BOX, AWAY, GROUND = (0.0, 0.0, 40.0, 40.0), (500.0, 0.0, 540.0, 40.0), (10.0, 14.0, -1.0, 1.0)
 CLASSES = ["Car", "Pedestrian", "Cyclist"]

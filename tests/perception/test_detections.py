@@ -25,7 +25,7 @@ from deepval.perception.reported.detections import (
 from deepval.perception.reported.matching import fit_calibration, graded_scores
 from deepval.perception.running.decoding import FrameDetections
 from driving import detections, scene, truth
-from support.whole_sets import write_unit
+from whole_sets import write_unit
 
 SCENES = [scene(3, unit="0000"), scene(2, unit="0001")]
 COLUMNS = {"seq": ["0000", "0000", "0001", "0000"], "frame": [2, 0, 1, 1], "cls": ["Car", "car", "dog", "Van"],

@@ -23,7 +23,7 @@ from deepval.systems.learned import LEARNED, learned_planners
 from deepval.systems.system import constants, settable
 from driving import Lidar
 from learned_worlds import AHEAD, DT_S, FRAMES, Roads, fan, small_weights
-from support.whole_sets import viability
+from whole_sets import viability
 
 QUICK = TrainingSettings(width=2, steps=4, batch=2, checkpoint_every=2)
 MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (5.0, 500.0))

@@ -24,7 +24,7 @@ from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.store import REFUSED, store_result
 from deepval.protocol.tracks import read_cells
 from protocol_worlds import noisy, write_cells, write_submission
-from support.whole_sets import write_unit
+from whole_sets import write_unit
 from worlds import judge, random_table
 
 

@@ -39,7 +39,7 @@ from deepval.tables.scores import Scores
 from only_where import names_are_bytes
 from project import ROOT
 from protocol_worlds import COSTS, PAID, noisy, speed, write_card, write_cells, write_scores, write_submission
-from support.whole_sets import standings
+from whole_sets import standings
 from worlds import quietly
 
 DRAWS = 100

@@ -15,7 +15,7 @@ from deepval.report.comparisons import comparison_table, overview
 from deepval.report.figures import gain_figures
 from deepval.report.result_tables import result_tables
 from deepval.results import BudgetKey
-from support.whole_sets import standings
+from whole_sets import standings
 from worlds import ALPHAS, COSTS, judge, random_table, table_of
 
 CASCADE, SKIPPING = "latency 50% (ms)", "latency 50% (ms, skipping)"

@@ -28,7 +28,7 @@ from deepval.systems.outcomes import branches, outcomes, reweight
 from deepval.systems.system import constants, settable, with_constants
 from driving import Lidar, known, scene
 from roads import FRAMES, SPEED_MPS, TURN_RAD, Roads, Stopper, driven, in_world, road, things
-from support.whole_sets import viability
+from whole_sets import viability
 
 SAFETY = Driving(Stopper())
 SCALAR = replace(SAFETY, deviation_weight=0.1)

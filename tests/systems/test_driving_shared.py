@@ -14,7 +14,7 @@ from deepval.systems import SYSTEMS
 from deepval.systems.driving import AHEAD_S, pose_terms
 from deepval.systems.outcomes import branches, unit_outcomes
 from shared import shared_data
-from support.whole_sets import viability
+from whole_sets import viability
 
 pytestmark = pytest.mark.shared
 BRANCHES = {"none": "none", "reference": "gt"}

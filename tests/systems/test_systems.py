@@ -14,7 +14,7 @@ from deepval.tables.terms import Terms, composition, weighted_loss
 from deepval.world.objects import BrakingSettings, required_deceleration_mps2
 from driving import Ego, acted, known, lost, mirrored, objects, random_objects, scene
 from reference import driving as slow
-from support.whole_sets import viability
+from whole_sets import viability
 
 SEEDS = st.integers(0, 2**32 - 1)
 NONE = np.full((1, 1), np.nan)

@@ -188,7 +188,7 @@ def test_nothing_of_other_units_enters():
     silent = [replace(r, units={**r.units, UNITS[2]: detections([], FRAMES, unit=UNITS[2])}) for r in reports]
     blanked = evidence_of(material_of(blank, silent, threshold=0.25), losses, fit=UNITS[:2]).restrict(UNITS[:2])
     alone = material_of(
-        found.source.of_units(UNITS[:2]), [report.of_units(UNITS[:2]) for report in reports], threshold=0.25
+        found.source.read(UNITS[:2]), [report.of_units(UNITS[:2]) for report in reports], threshold=0.25
     )
     alone = evidence_of(alone, losses[: 2 * FRAMES])
     for name in TARGETS:

@@ -22,6 +22,7 @@ from deepval.protocol.plans import ComparisonPlan, Made, Registration
 from deepval.report.comparisons import GATES, AnyComparison, Gate, area_table, comparison_table
 from deepval.report.console import render_tables
 from deepval.report.forms import escape_markdown, table_markdown
+from deepval.report.result_tables import units_judged, with_units
 from deepval.report.text_tables import MISSING, Table, TableCell
 from deepval.results import Area, BudgetKey, Result, Row
 from deepval.tables.scores import Scores
@@ -216,6 +217,10 @@ def compare(
             raise InputError("--junit writes the outcome of a gate: add --fail-if worse.")
         check_writable(junit)
     options.one_of(of, (*STATISTICS, AREA), "--of")
+    if plan is not None and of == AREA:
+        raise InputError(
+            "A plan lists comparisons at a budget, and --of area compares over all budgets: leave out one of them."
+        )
     sides = [parse_name(text) for text in (candidate, baseline)]
     if sides[0] == sides[1]:
         raise InputError(f"Candidate and baseline must differ; {candidate!r} is given twice.")
@@ -233,8 +238,8 @@ def compare(
     gate = None if gate_name is None else Gate(gate_name, rows)
     provenance = {"provenance": {name: case.provenance for name, case in cases.items()}}
     both = [row for result in results.values() for row in result.rows if row.allocator in (one, other)]
-    _print(output_form, rows, gate, provenance, both)
-    if following is not None and of != AREA:
+    _print(output_form, rows, gate, provenance, both, units_judged(*results.values()))
+    if following is not None:
         verdicts = [(r.candidate, r.baseline, r.budget, r.of, r.verdict) for r in rows if not isinstance(r, Area)]
         actual = on_test_units(following, {name: item.units for name, item in judged.items()}, verdicts)
         print_plan(following, actual, err=output_form != "console")
@@ -248,15 +253,16 @@ def _print(
     gate: Gate | None,
     provenance: dict[str, Any],
     judged: Sequence[Row],
+    units: str,
 ) -> None:
-    """Print comparisons, with notes on the `judged` rows that are not worth it; Markdown begins with the gate."""
+    """Print comparisons over these units, with notes on `judged` rows not worth it; Markdown begins with the gate."""
     records = [dict(row) | provenance for row in rows]
     areas = [row for row in rows if isinstance(row, Area)]
     if form == "json":
         terminal.print_json(records[0] if areas else records)
         return
     pairs = [row for row in rows if not isinstance(row, Area)]
-    table = area_table(areas[0]) if areas else comparison_table(pairs, judged)
+    table = with_units(area_table(areas[0]) if areas else comparison_table(pairs, judged), units)
     if form == "console":
         terminal.print_tables([table])
         return

@@ -163,8 +163,7 @@ def evaluate(
         result.save(out)
     if output_form == "console":
         terminal.print_notes(result.warnings)
-        judged = "test " * (case.cell is not None and set(chosen or ()) == set(case.cell.split.test))
-        text = console.render(result, **terminal.look(), most=None if whole else MOST_ROWS, judged=judged)
+        text = console.render(result, **terminal.look(), most=None if whole else MOST_ROWS)
     else:
         text = FORMS[output_form](result)
     typer.echo(text, nl=False)

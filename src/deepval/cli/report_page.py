@@ -18,6 +18,7 @@ from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.evaluation import gain_curves
+from deepval.report.text_tables import quantity
 from deepval.results import Result
 from deepval.tables.values import read_values
 
@@ -90,7 +91,7 @@ def report(
         _write_figures(figures, loaded, frames=frame_files)
     if page is not None and text is not None:
         write_atomically(page, text)
-        cells = "1 cell" if len(loaded) == 1 else f"{len(loaded)} cells"
+        cells = quantity(len(loaded), "cell")
         say(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
 
 

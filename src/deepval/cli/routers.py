@@ -23,7 +23,7 @@ from deepval.judging.deployment import BEST, deployment
 from deepval.judging.routing import file_text
 from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
 from deepval.report.result_tables import threshold_table
-from deepval.report.text_tables import few
+from deepval.report.text_tables import few, quantity
 from deepval.tables.off_policy import METHODS, values_from_log
 from deepval.tables.router_logs import import_router_log, write_scores, write_values
 
@@ -264,7 +264,7 @@ def import_log(
         content = {"values": str(out), "inputs": len(table), "units": len(table.unit_ids), "models": models}
         terminal.print_json(content | {"estimated": table.estimated, "scores": list(map(str, score_files))})
         return
-    say(f"{out}: {len(table):,} inputs in {len(table.unit_ids):,} units, models cheap first:")
+    say(f"{out}: {quantity(len(table), 'input')} in {quantity(len(table.unit_ids), 'unit')}, models cheap first:")
     for model in models:
         price = "" if costs is None else f", {model['mean_usd']:.3g} USD per call"
         say(f"  {model['mode']}: mean loss {model['mean_loss']:.4g}{price}")

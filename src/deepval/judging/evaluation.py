@@ -170,7 +170,7 @@ def evaluate(
     rows = tuple(item.row for item in judged)
     compared = [row for row in (*rows, *sliced) if row.verdict in ("better", "worse", "unresolved")]
     return Result(
-        provenance=_provenance(resamples, judged_scores, allowances, calibrated_on),
+        provenance=_provenance(resamples, judged_scores, allowances, calibrated_on, units),
         setting=audits.setting(judged_on),
         comparisons=len(compared),
         half_widths=audits.half_widths(rows, [*allowances, *own_budgets]),
@@ -272,6 +272,7 @@ def _provenance(
     scores: Sequence[Scores],
     allowances: Sequence[Allowance],
     calibrated_on: ValueTable | None,
+    chosen: Sequence[str] | None,
 ) -> Provenance:
     draws = resamples.draws
     return Provenance(
@@ -282,6 +283,7 @@ def _provenance(
         draws=DrawsUsed(draws.method, len(draws), draws.seed),
         units=resamples.unit_ids,
         calibration_units=None if calibrated_on is None else tuple(map(str, calibrated_on.unit_ids)),
+        role="all" if chosen is None and calibrated_on is None else "chosen",
     )
 
 

@@ -113,8 +113,8 @@ def ends_of(spec: CellSpec, *, watch: Watch = unwatched) -> Ends:
     """The score scales of the cheapest and the fullest mode on the training units."""
     if not spec.roles.train:
         raise InputError(
-            f"{spec.name}: operating points are chosen on training units; {len(spec.units)} units are too few for a "
-            "split and leave none: build the cell from more units."
+            f"{spec.name}: operating points are chosen on training units, and there are none: {spec.roles.too_few}. "
+            "Build the cell from more units."
         )
     modes, scores, boxed = (spec.modes[0], spec.modes[-1]), ([], []), True
     for unit in watch(spec.roles.train, "scores"):

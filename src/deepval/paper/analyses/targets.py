@@ -34,7 +34,6 @@ from deepval.systems.learned import LEARNED, MARKS
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 
-ALPHA = 0.2
 SCORES = ("uncertainty", "criticality", "reference-criticality", "gain-E1", "gain-E8", *PLANNING_DIAGNOSTICS)
 """The scores that are judged: deployable signals, criticality of the reference, missed objects, risk, PKL and TIP."""
 GATES = ("gate-gbm",)
