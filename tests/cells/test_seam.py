@@ -370,6 +370,8 @@ def test_a_threshold_after_score_names_the_scores_to_choose_from(cell):
 
 def test_every_table_says_which_units_it_is_over(cell):
     number = len(read_cell(cell).split.units)
+    assert run("score", cell, "ego-speed", "--units", "all").code == 0
+    (cell / "scores" / "lost.csv").unlink()
     for units, words in (
         ("test", "3 test units"),
         ("all", f"all {number} units"),

@@ -134,7 +134,7 @@ def test_two_results_of_one_name_are_told_apart_by_their_folders(tmp_path):
 def test_one_of_something_is_not_many():
     result = quietly(table_of([1.0, -0.5], units=1), {"mine": [1.0, 0.0]})
     text = " ".join(console.render(result).split())
-    assert "2 inputs in 1 unit," in text
+    assert "2 inputs in the only unit," in text
     assert "1 units" not in text
     one = quietly(table_of(VALUE), {"mine": VALUE}, draws=20)
     assert "Verdicts (1 comparison with random)" in console.render(one)
