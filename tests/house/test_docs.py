@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import deepval
+import make_gallery
 from deepval.allocators import FEATURE_SETS, RECIPES, PixelRecipe
 from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.models import Boosting, Mlp, Ridge
@@ -180,6 +181,22 @@ def test_the_page_on_allocators_names_every_target():
 def test_every_command_has_a_line():
     shown = [row[0] for row in table_under(ROOT / "docs" / "commands.md", "Commands")]
     assert shown == [f"`{name}`" for name in COMMANDS]
+
+
+def test_the_gallery_has_every_command_as_the_tool_runs_it():
+    parts = re.split(r"^## ", make_gallery.TARGET.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    assert [part.partition("\n")[0] for part in parts] == list(COMMANDS) == list(make_gallery.ENTRIES)
+    for part, entry in zip(parts, make_gallery.ENTRIES.values(), strict=True):
+        assert entry.question in part
+        assert all(f"$ {command}\n" in part for command in entry.lines.split("\n\n"))
+        assert not entry.picture or (ROOT / "docs" / "pictures" / make_gallery.picture_name(entry)).is_file()
+
+
+@pytest.mark.long
+def test_the_gallery_shows_what_the_commands_print(tmp_path, monkeypatch):
+    make_gallery.write_data(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run_page(make_gallery.TARGET, shown=("text",), shell=True)  # text: serve, which runs until Ctrl-C
 
 
 def test_every_page_is_in_the_index_and_every_link_leads_somewhere():
