@@ -21,14 +21,20 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def cell_markdown(cell: dict[str, Any]) -> str:
-    """A cell of the notebook: its text, or its code with the text that it printed."""
+    """A cell of the notebook: its text, or its code with the text and the pictures that it shows."""
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         return source
-    shown = ["".join(item.get("text") or item.get("data", {}).get("text/plain", "")) for item in cell["outputs"]]
-    return "\n\n".join(
-        [f"```python\n{source}\n```", *(f"```text\n{text.rstrip()}\n```" for text in shown if text.strip())]
-    )
+    return "\n\n".join([f"```python\n{source}\n```", *map(output_markdown, cell["outputs"])])
+
+
+def output_markdown(output: dict[str, Any]) -> str:
+    """What a cell shows, as a picture or as text."""
+    data = output.get("data", {})
+    if "image/png" in data:
+        return f"![What the cell above draws](data:image/png;base64,{''.join(data['image/png']).strip()})"
+    text = "".join(output.get("text") or data["text/plain"])
+    return f"```text\n{text.rstrip()}\n```"
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
