@@ -48,7 +48,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         alone = Path(folder) / "frame.html"
         alone.write_text(POLICY.sub("", given.page.read_text(encoding="utf-8")) + HIDDEN, encoding="utf-8")
-        photograph(alone, given.out / "frame.png", size=(1100, 590))
+        photograph(alone, given.out / "frame.png", size=(1100, 520))
 
 
 if __name__ == "__main__":
