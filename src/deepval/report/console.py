@@ -22,7 +22,6 @@ from deepval.report.result_tables import (
     headline,
     result_tables,
     setting_sentences,
-    units_judged,
     verdict_table,
 )
 from deepval.report.text_tables import Style, Table, TableCell, fold, lay_out, lines_of, number, printable, quantity
@@ -204,8 +203,7 @@ def _(thing: Table) -> Brief:
 def _(thing: Result) -> Brief:
     budgets = list(dict.fromkeys(row.budget for row in thing.rows))
     if not budgets:
-        words = tuple(setting_sentences(thing.setting, units_judged(thing)))
-        return Brief(words, Table("No allocator was judged", ("allocator",), ()))
+        return Brief(tuple(headline(thing)), Table("No allocator was judged", ("allocator",), ()))
     # A router that chooses itself is judged at what it spends, so its rows are under a budget of their own.
     names = {row.budget: {row.name, row.chance, row.oracle} for row in thing.rows if row.name == row.spender}
     judging = [row.budget for row in thing.rows if row.spender is None and row.verdict_words]
