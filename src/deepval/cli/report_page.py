@@ -82,7 +82,7 @@ def report(
         check_writable(page)
     if figures is not None:
         check_writable(figures, folder=True)
-    loaded = _results(files)
+    loaded = results_by_name(files)
     frame_files = _frame_files(frames, list(loaded))
     # Rendered before figures are written: a fault of the page is reported before any file exists.
     text = None if page is None else page_text(loaded, frames=frame_files, images=images, image_root=image_root)
@@ -94,7 +94,7 @@ def report(
         say(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
 
 
-def _results(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
+def results_by_name(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
     """Results by name; of a cell's folder all results in it, or else the judgement of the scores beside the cell."""
     results: dict[str, ResultInFolder] = {}
     for name, path in files.items():
