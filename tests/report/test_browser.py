@@ -447,6 +447,10 @@ def test_a_frame_says_which_object_decided_and_why(opened, page, cells):
         opened.open(page, f"#frame={cells[0].parent.name}/{frame['input']}")
         sources = [*(frame["modes"][mode] for mode in content["modes"]), frame["reference"]]
         lines = opened.run("[...document.querySelectorAll('.reasons li')].map((li) => li.textContent)")
+        sentence = opened.run("document.querySelector('.because').textContent")
+        errs = sources[1 if frame["value"] < 0 else 0]
+        if errs["does"] != sources[2]["does"]:
+            assert sentence.endswith(f"chooses “{errs['does']}” instead of “{sources[2]['does']}”.")
         for line, source in zip(lines, sources, strict=True):
             assert line.endswith(source["does"]) or source["decisive"] is None
             if source["decisive"] is not None:
@@ -463,6 +467,11 @@ def test_a_frame_says_which_object_decided_and_why(opened, page, cells):
         assert ranges == sorted(ranges, reverse=True)
         labels = opened.run("[...document.querySelectorAll('#frame-detail .label')].map((e) => e.textContent)")
         assert any(" m · closing " in text for text in labels) == bool(decided)
+        for width in (1280, 1400):
+            opened.size(width, 900)
+            scroller = "document.querySelector(\"[aria-label^='Objects of']\")"
+            assert opened.run(f"{scroller}.scrollWidth - {scroller}.clientWidth") == 0
+        opened.size(1200, 900)
 
 
 def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
@@ -476,7 +485,9 @@ def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
         ),
     ]
     (tmp_path / "values.csv").write_text("\n".join(lines) + "\n")
-    scores = [f"q{i},{float(score)}" for i, score in enumerate(rng.random(60))]
+    score = rng.random(60).round(3)
+    score[np.argmax(np.abs(value))] = -np.inf
+    scores = [f"q{i},{float(number)}" for i, number in enumerate(score)]
     (tmp_path / "scores.csv").write_text("\n".join(["input,score", *scores]) + "\n")
     call("evaluate", tmp_path / "values.csv", "-s", tmp_path / "scores.csv", "--draws", "50", "-o", tmp_path / "r.json")
     call("report", tmp_path / "r.json", "--out", tmp_path / "r.html")
@@ -486,6 +497,8 @@ def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
     assert column(opened, table, "input") == largest
     assert column(opened, table, "topic") == [f"<b>law {name[1:]}" for name in largest]
     assert column(opened, table, "tokens") == [name[1:] if int(name[1:]) % 3 else "–" for name in largest]
+    texts = [f"{score[int(name[1:])]:g}" for name in largest[1:]]
+    assert column(opened, table, "score, scores") == ["-inf", *texts]
     opened.run("[...document.querySelectorAll('#frames thead button')].find((b) => b.textContent === 'value').click()")
     shown = [float(text.replace("\u2212", "-")) for text in column(opened, table, "value")]
     np.testing.assert_allclose(shown, np.sort(value[[int(name[1:]) for name in largest]])[::-1], atol=1e-3)
