@@ -1,6 +1,7 @@
 """The page in a browser: what it computes, what a person clicks, and that nothing of the data can run."""
 
 import json
+import re
 import shlex
 import shutil
 import threading
@@ -395,10 +396,31 @@ def test_a_leaderboard_is_sorted_by_its_headings_and_fits_a_phone(opened, tmp_pa
     opened.run(click.format("vs random"))
     assert column(opened, "#roads table", "vs random") == ["-5.00%", "10.00%", "20.00%", "–"]
     assert opened.run("document.querySelector('#roads [aria-sort=ascending]').textContent") == "vs random"
+    heads = "document.querySelector('#roads table').tHead.rows[0].cells"
+    for place in range(opened.run(f"{heads}.length")):
+        orders = {}
+        for _ in range(2):
+            opened.run(f"{heads}[{place}].querySelector('button').click()")
+            texts = f"[...document.querySelectorAll('#roads table')[0].tBodies[0].rows].map((r) => r.cells[{place}])"
+            orders[opened.run(f"{heads}[{place}].ariaSort")] = opened.run(f"{texts}.map((cell) => cell.textContent)")
+        assert orders.keys() == {"ascending", "descending"}
+        for way, column_texts in orders.items():
+            filled = [text for text in column_texts if text not in ("", "–")]
+            assert column_texts[: len(filled)] == filled
+            numbers = [float(match[1]) for text in filled if (match := re.match(r"\[?(-?[\d.]+)", text))]
+            assert numbers == sorted(numbers, reverse=way == "descending")
     opened.size(390, 844)
     opened.open(path)
     assert opened.run("document.documentElement.scrollWidth") <= 390
     assert opened.requests == [path.as_uri()] * 2
+    assert opened.messages == []
+    for script in INTRUDERS.values():
+        opened.run(script)
+    opened.run(SETTLED)
+    assert opened.run("window.hacked") is None
+    assert opened.run("getComputedStyle(document.body).outlineWidth") != "7px"
+    assert sum("Content Security Policy" in message for message in opened.messages) >= len(INTRUDERS)
+    opened.messages.clear()
 
 
 def test_undefined_is_said(opened, tmp_path):
@@ -466,7 +488,7 @@ def test_a_frame_says_which_object_decided_and_why(opened, page, cells):
         ranges = [float(text.replace("\u2212", "-")) for text in column(opened, table, "range, m")]
         assert ranges == sorted(ranges, reverse=True)
         labels = opened.run("[...document.querySelectorAll('#frame-detail .label')].map((e) => e.textContent)")
-        assert any(" m · closing " in text for text in labels) == bool(decided)
+        assert any(" · needs " in text for text in labels) == bool(decided)
         for width in (1280, 1400):
             opened.size(width, 900)
             scroller = "document.querySelector(\"[aria-label^='Objects of']\")"

@@ -78,9 +78,9 @@ function because(sources, value) {
   const [wrong, truth] = [sources[value < 0 ? 1 : 0], sources[2]];
   const [seen, real] = [wrong.main, truth.main];
   if (!value || wrong.item.does === truth.item.does) return "";
-  const pair = ([key, words, unit]) => `${words} ${number(seen[key], 1)} ${unit}${real ? ` (${truth.name}: ${number(real[key], 1)})` : ""}`;
+  const pair = ([key, words, unit]) => `${words} ${number(seen[key], 1)} ${unit}${real && known(real[key]) ? ` (${truth.name}: ${number(real[key], 1)})` : ""}`;
   const sees = seen
-    ? `a ${seen.kind} ${[["near", "at", "m"], ["closing", "closing at", "m/s"], ["needs", "that needs", "m/s²"]].filter(([key]) => known(seen[key])).map(pair).join(", ")}${real ? "" : `, but nothing matters in the ${truth.name}`}`
+    ? `a ${seen.kind} ${[["near", "at", "m"], ["closing", "closing at", "m/s"], ["needs", "that needs", "m/s²"]].filter(([key]) => known(seen[key]) && !(real && seen[key] === real[key])).map(pair).join(", ")}${real ? "" : `, but nothing matters in the ${truth.name}`}`
     : `nothing that matters${real ? `, but there is a ${real.kind} at ${number(real.near, 1)} m` : ""}`;
   return `${wrong.name} sees ${sees}. So it chooses “${wrong.item.does}” instead of “${truth.item.does}”.`;
 }
@@ -130,13 +130,14 @@ function sourcesOf(frame, frames) {
 function objectOf(item, i) {
   const along = (axis) => item.corners_m[i].map((corner) => corner[axis]).filter(known);
   const [near, far, low, high] = item.objects_m ? item.objects_m[i] : [0, 1].flatMap((axis) => [Math.min(...along(axis)), Math.max(...along(axis))]);
-  const [score, closing, needs] = ["scores", "closing_mps", "needs_mps2"].map((name) => (item[name] ? item[name][i] : null));
+  const [score, speed, needs] = ["scores", "closing_mps", "needs_mps2"].map((name) => (item[name] ? item[name][i] : null));
+  const closing = speed || null; // zero: unknown
   const kind = item.classes[i] || "object";
   return {
     kind, near, far, low, high, score, closing, needs, box: item.boxes[i], decides: i === item.decisive,
     outline: item.corners_m ? item.corners_m[i] : [[near, low], [far, low], [far, high], [near, high]],
     brief: `${kind}${known(score) ? ` ${number(score, 2)}` : ""} · ${number(near, 1)} m`,
-    motion: known(closing) ? ` · closing ${number(closing, 1)} m/s · needs ${number(needs, 1)} m/s²` : "",
+    motion: `${closing ? ` · closing ${number(closing, 1)} m/s` : ""}${known(needs) ? ` · needs ${number(needs, 1)} m/s²` : ""}`,
   };
 }
 

@@ -52,7 +52,7 @@ function roadView(frame, frames, sources) {
     if (!main || main.near > front) return;
     const middle = y((main.low + main.high) / 2);
     if (main.closing >= 0.5) root.append(s("path", { class: "closing", d: `M${x(main.near)} ${middle + 7 * k - 7}H${x(main.near - main.closing)}m7-4l-7 4l7 4`, fill: "none", stroke: colour, "stroke-width": 2.5, "data-tip": `${name}: closing ${number(main.closing, 1)} m/s` }));
-    put(x(main.far) + 6, middle, `${name}: ${number(main.near, 1)} m${wide < 700 && known(main.needs) ? ` · needs ${number(main.needs, 1)} m/s²` : main.motion}`, colour, true);
+    put(x(main.far) + 6, middle, `${name}: ${number(main.near, 1)} m${wide < 700 ? "" : main.motion}`, colour, true);
   });
   // The scale lies below the road, on ground of its own: nothing that is drawn can lie under its figures.
   root.append(s("rect", { x: 0, y: high, width: wide, height: SCALE_PX, fill: "var(--card)" }));
