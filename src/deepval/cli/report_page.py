@@ -213,7 +213,7 @@ def _inputs_by_cell(results: Mapping[str, ResultInFolder]) -> dict[str, dict[str
 def _scores_beside(folder: Path, whole: ValueTable, table: ValueTable, judged: Provenance) -> dict[str, np.ndarray]:
     """The judged scores by allocator, from files of its name in the folder or in its folder of scores."""
     scores = {}
-    for file in (*reading.find(folder, "*.csv"), *reading.find(folder / SCORES, "*.csv")):
+    for file in (file for home in (folder, folder / SCORES) for file in reading.find(home, "*.*")):
         with suppress(InputError, KeyError):  # a file of another name, or of other inputs, is not what was judged
             digest = judged.scores[file.stem].digest
             part = on_part(table, align(whole, file.stem, file), whole, "error")
