@@ -7,12 +7,10 @@ const plus = (value, digits) => `${value > 0 ? "+" : ""}${number(value, digits)}
 const signText = (value) => (value > 0 ? "helped-text" : value < 0 ? "harmed-text" : "");
 
 function explorer(cell, state, go) {
-  const lead = "The most harmed and the most helped input of each test unit. Every frame has an address of its own.";
-  const title = "Frames that made or lost the value";
   const { frames } = cell;
-  if (!frames) return block("frames", "Inputs that matter most", null, absent("beside the result is neither frames.json, which ", code("deepval build"), " writes, nor the values.csv or values.parquet it judged."));
+  if (!frames) return null;
   if (frames.rows) return block("frames", "Inputs that matter most", "The inputs with the largest values, positive where escalating helps, with the scores that lie beside the result.", inputTable(cell));
-  if (!frames.frames.length) return block("frames", title, lead, absent("no input of the test units is affected."));
+  if (!frames.frames.length) return null;
   const list = h("ul", { class: "framelist", "aria-label": "Frames" });
   const detail = h("div", { class: "detail", id: "frame-detail", role: "region", "aria-label": "The chosen frame" });
   const sign = h("select", { id: "frame-sign", "aria-label": "Show" }, [["", "harmed and helped, largest first"], ["harmed", "harmed"], ["helped", "helped"]].map(([value, label]) => h("option", { value }, label)));
@@ -22,7 +20,7 @@ function explorer(cell, state, go) {
   };
   const value = (frame) => (weights() ? endsOf(frames).map((mode) => sumOf(partsOf(frame, frames, weights(), mode))).reduce((cheap, full) => cheap - full) : frame.value);
   const part = frames.frames_in_file > frames.frames.length ? ` ${count(frames.frames.length)} of the ${count(frames.frames_in_file)} frames in the file are on this page.` : "";
-  const section = block("frames", title, lead + part,
+  const section = block("frames", "Frames that made or lost the value", `The most harmed and the most helped input of each test unit.${part} Every frame has an address of its own.`,
     h("div", { class: "row filters" }, sign),
     h("div", { class: "explorer" }, list, detail));
   section.refresh = () => {
