@@ -142,15 +142,9 @@ def word_uses(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
 
 
 def repeated_stems(names: Iterable[str]) -> dict[str, list[str]]:
-    """Module names that several packages use, each with its modules.
-
-    The file of an analysis does not count: its name is the name of its command, so that a reader of the help finds it.
-    """
-    from deepval.paper.analysis import ANALYSES
-
-    analyses = {f"deepval.paper.analyses.{name.replace('-', '_')}" for name in ANALYSES}
+    """Module names that several packages use, each with its modules."""
     modules: dict[str, list[str]] = {}
-    for name in (name for name in names if name not in analyses):
+    for name in names:
         modules.setdefault(name.rpartition(".")[2], []).append(name)
     return {stem: names for stem, names in modules.items() if len(names) > 1}
 

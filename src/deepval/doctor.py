@@ -18,20 +18,7 @@ from deepval.allocators.allocator import FORMAT as ALLOCATOR
 from deepval.allocators.allocator import check_hash
 from deepval.cells.judgement import LEDGER, openings
 from deepval.errors import InputError, InputWarning, reports_machine
-from deepval.files import reading
-from deepval.files.canonical import (
-    MANIFEST,
-    TOP,
-    Manifest,
-    digest_of,
-    file_digest,
-    json_content,
-    json_lines,
-    json_text,
-    read_json,
-    read_manifest,
-    sha256,
-)
+from deepval.files import canonical, reading
 from deepval.files.writing import lock, read_sealed
 from deepval.perception.reported import cache as detections
 from deepval.planners.neural.training import CHECKPOINT
@@ -97,7 +84,7 @@ class Checkup:
     def whole(self, path: Path, digest: object, run: str) -> bool:
         """Whether a file matches its hash; adds a problem if it does not."""
         try:
-            if file_digest(path) == digest:
+            if canonical.file_digest(path) == digest:
                 self.files += 1
                 return True
             self.wrong(path, "must be as it was written; its hash is another", run)
@@ -143,10 +130,12 @@ def _check_folder(folder: Path, checkup: Checkup) -> None:
         if LEFT.fullmatch(name):
             checkup.wrong(path, "a writer that was killed left it; nothing reads it", f"rm {path}")
     listed: set[str] = set()
-    if MANIFEST in names:
+    if canonical.MANIFEST in names:
         listed = _check_manifest(folder, checkup)
-    elif len(TOP & files.keys()) > 1:
-        checkup.wrong(folder / MANIFEST, "a cell's files lie there without it", f"deepval build --out {folder.parent}")
+    elif len(canonical.TOP & files.keys()) > 1:
+        checkup.wrong(
+            folder / canonical.MANIFEST, "a cell's files lie there without it", f"deepval build --out {folder.parent}"
+        )
     if LIST in names:
         listed |= _check_kept_part(folder, checkup)
     for name, path in files.items():
@@ -164,7 +153,7 @@ def _check_folder(folder: Path, checkup: Checkup) -> None:
             checkup.notes.append(f"{path}: a training was stopped; the same command goes on from there.")
         elif name.endswith(SAMPLES):
             _check_samples(path, checkup)
-        elif name.endswith(".json") and name not in (MANIFEST, LIST):
+        elif name.endswith(".json") and name not in (canonical.MANIFEST, LIST):
             _check_json(path, checkup)
 
 
@@ -190,9 +179,9 @@ def _check_file(checkup: Checkup, path: Path, kind: str, check: Callable[[Path],
 
 def _check_manifest(folder: Path, checkup: Checkup) -> set[str]:
     """Check all files that a manifest names; returns the names of those in its own folder."""
-    path = folder / MANIFEST
+    path = folder / canonical.MANIFEST
     try:
-        content = read_json(path)
+        content = canonical.read_json(path)
     except InputError as error:
         checkup.wrong(path, error, "the command that wrote this folder, again")
         return set()
@@ -217,16 +206,21 @@ def _check_cell(folder: Path, content: dict[str, Any], checkup: Checkup) -> set[
     again = f"deepval build --out {folder.parent}"
     checkup.count("cell")
     try:
-        manifest: Manifest = read_manifest(folder)
+        manifest: canonical.Manifest = canonical.read_manifest(folder)
     except InputError as error:
-        checkup.wrong(folder / MANIFEST, error, again)
+        checkup.wrong(folder / canonical.MANIFEST, error, again)
         return set()
-    if not manifest.id.endswith(digest_of(manifest.definition)[:12]):
-        checkup.wrong(folder / MANIFEST, "its id must be the hash of its definition; it is another", again)
-    elif reading.content(folder / MANIFEST) != json_text(content, sort_keys=True, ensure_ascii=True).encode():
-        checkup.wrong(folder / MANIFEST, "must be as it was written; it is laid out otherwise", again)
+    if not manifest.id.endswith(canonical.digest_of(manifest.definition)[:12]):
+        checkup.wrong(folder / canonical.MANIFEST, "its id must be the hash of its definition; it is another", again)
+    elif (
+        reading.content(folder / canonical.MANIFEST)
+        != canonical.json_text(content, sort_keys=True, ensure_ascii=True).encode()
+    ):
+        checkup.wrong(folder / canonical.MANIFEST, "must be as it was written; it is laid out otherwise", again)
     elif content.get("deepval") != __version__ or content.keys() != {"deepval", "id", "definition", "files"}:
-        checkup.notes.append(f"{folder / MANIFEST}: built by deepval {content.get('deepval')}; this is {__version__}.")
+        checkup.notes.append(
+            f"{folder / canonical.MANIFEST}: built by deepval {content.get('deepval')}; this is {__version__}."
+        )
     for name, digest in manifest.files.items():
         checkup.whole(folder / name, digest, again)
     if reading.exists(folder / LEDGER):
@@ -242,7 +236,7 @@ def _check_detections(folder: Path, checkup: Checkup) -> set[str]:
     try:
         modes = detections.cache_manifest(folder)["modes"]
     except InputError as error:
-        checkup.wrong(folder / MANIFEST, error, again)
+        checkup.wrong(folder / canonical.MANIFEST, error, again)
         return set()
     entered = set()
     for mode, units in modes.items():
@@ -258,7 +252,7 @@ def _check_detections(folder: Path, checkup: Checkup) -> set[str]:
     ):
         if path not in entered:
             checkup.notes.append(
-                f"{path}: not entered in {MANIFEST}: its unit was not finished, and will be run again."
+                f"{path}: not entered in {canonical.MANIFEST}: its unit was not finished, and will be run again."
             )
     _note_lock(folder, checkup)
     return set()
@@ -269,7 +263,7 @@ def _check_kept_part(folder: Path, checkup: Checkup) -> set[str]:
     checkup.count("kept part")
     again = "the command that keeps it, deepval build or reproduce, again: it is made anew"
     try:
-        entries = read_json(folder / LIST)["files"].items()
+        entries = canonical.read_json(folder / LIST)["files"].items()
     except (InputError, KeyError, TypeError, AttributeError) as error:
         checkup.wrong(
             folder / LIST, error if isinstance(error, InputError) else "must list files with their hashes", again
@@ -320,7 +314,7 @@ def _note_lock(folder: Path, checkup: Checkup) -> None:
 def _check_json(path: Path, checkup: Checkup) -> None:
     """Check a JSON file of deepval, identified by its schema or format; other JSON files are ignored."""
     try:
-        content = json_content(reading.content(path), path)
+        content = canonical.json_content(reading.content(path), path)
     except InputError as error:
         checkup.wrong(path, error, "the command that wrote it, again")
         return
@@ -344,9 +338,9 @@ def _check_leaderboard(path: Path, content: dict[str, Any], checkup: Checkup) ->
     try:
         pages = {
             # Boards of earlier versions are indented.
-            "leaderboard.json": json_text(content, sort_keys=True, ensure_ascii=True)
+            "leaderboard.json": canonical.json_text(content, sort_keys=True, ensure_ascii=True)
             if indented
-            else json_lines(content),
+            else canonical.json_lines(content),
             "leaderboard.md": as_markdown(content),
             "leaderboard.html": as_html(content),
         }
@@ -355,7 +349,7 @@ def _check_leaderboard(path: Path, content: dict[str, Any], checkup: Checkup) ->
         return
     for name, text in pages.items():
         page = path if name == "leaderboard.json" else path.with_name(name)
-        checkup.whole(page, sha256(text.encode()), again)
+        checkup.whole(page, canonical.sha256(text.encode()), again)
 
 
 def _check_samples(path: Path, checkup: Checkup) -> None:

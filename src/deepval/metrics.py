@@ -35,7 +35,7 @@ from deepval import checks
 from deepval.arrays import Float
 from deepval.errors import InputError, quote
 from deepval.judging.oracle import oracle_gain
-from deepval.judging.ties import cumulative_gain, inclusion
+from deepval.judging.tie_expectations import cumulative_gain, inclusion
 from deepval.tables import columns, keys
 from deepval.tables.scores import align_all
 from deepval.tables.values import ValueTable, part_of, quota

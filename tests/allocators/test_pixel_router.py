@@ -17,7 +17,7 @@ import onnx_models
 from commands import call
 from deepval.allocators import PixelRecipe, PixelRouter, Training, read_allocator
 from deepval.allocators.allocator import file_text
-from deepval.allocators.pixel import BLOCKS, CHANNELS, MEAN, OPERATORS, SPREAD, network_input, onnx_bytes, parameters
+from deepval.allocators.pixel import BLOCKS, CHANNELS, MEAN, OPERATORS, SPREAD, network_input, onnx_bytes
 from deepval.allocators.pixel_training import _repeatable, fit_pixels, log_odds, new_network, weights_of
 from deepval.allocators.router import Router
 from deepval.cells import folder as folders
@@ -29,6 +29,7 @@ from deepval.features import Sight
 from deepval.features.views import Past, View, frames_of, sample_pixels
 from deepval.judging.policies import CausalCap
 from view_worlds import MODES, detections, glances_of, random_view, scene
+from whole_sets import pixel_parameters as parameters
 
 QUICK = PixelRecipe(epochs=1, batch=8)
 TOLD = Training("cell", "router-pixel", "value-binary", ("a",), 12, 0, ("cheap", "full"), {})

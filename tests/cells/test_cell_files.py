@@ -24,6 +24,7 @@ from deepval.perception.reported import cache as store
 from deepval.protocol.tracks import read_cells
 from deepval.tables.costs import PROFILES
 from kitti_files import FRAMES, UNITS, write_kitti
+from whole_sets import write_unit
 
 SMALL = WorldSettings(scenes=5, frames=12)
 BOARD = PROFILES["jetson-agx-xavier"]
@@ -242,7 +243,7 @@ def fill(cache: Path, mode: str, units: tuple[str, ...], frames: int = FRAMES) -
     nothing = store.FrameDetections(np.zeros((0, 4)), np.zeros(0), np.zeros(0, dtype="<U3"))
     for unit in units:
         records = [store.FrameRecord(f, f"{f:06d}.png", "0" * 64, (40, 60), nothing) for f in range(frames)]
-        store.write_unit(cache, mode, unit=unit, records=records)
+        write_unit(cache, mode, unit=unit, records=records)
 
 
 def test_a_cache_filled_in_part_names_the_units_that_are_missing(tmp_path):

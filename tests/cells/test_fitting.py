@@ -46,9 +46,9 @@ from deepval.errors import InputError, InputWarning
 from deepval.features import Sight
 from deepval.features.views import CheapMode
 from deepval.files.canonical import digest_of
+from deepval.fit_targets import ROUTING, TARGETS, RoutingObjective, labels
 from deepval.perception.reported.ap_swap import graded_frames, join_units
 from deepval.perception.reported.losses import LOSSES, perception_gains, perception_losses
-from deepval.targets import ROUTING, TARGETS, RoutingObjective, labels
 from engine_work import Deadly
 from evidence_worlds import shared_of
 from worlds import parquet_columns
@@ -140,7 +140,7 @@ def test_a_classifier_needs_both_kinds():
 
 
 def test_unknown_recipes_and_targets_and_targets_of_another_rule():
-    with pytest.raises(InputError, match=r"A recipe must be one of gate-ridge, .*; found 'gate'"):
+    with pytest.raises(InputError, match=r"one of those that `deepval fit -h` lists, .*; did you mean 'gate-"):
         fit_on(pair_cell(), "gate")
     with pytest.raises(InputError, match=r"a target must be one of value, .*; found 'speed'"):
         fit_on(pair_cell(), FAST, target="speed")

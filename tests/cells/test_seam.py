@@ -19,7 +19,7 @@ from deepval.cells.judgement import judge
 from deepval.files.canonical import MANIFEST
 from deepval.tables.columns import parquet_bytes
 from project import ROOT
-from worlds import parquet_columns
+from worlds import parquet_columns, quietly
 
 START = ROOT / "docs" / "start.md"
 NAME = "braking-monocular"
@@ -337,6 +337,12 @@ REFUSED = [
     (("evaluate", f"cells/{NAME}", "--calibrate", "test"), "Calibration units must not be judged"),
     (("evaluate", f"cells/{NAME}", "-s", "mine"), "mine: must be a scores file or the name of one in cells/braking-"),
     (("evaluate", f"cells/{NAME}/values.parquet"), "at least one scores file must be given to judge; found none"),
+    (
+        ("threshold", f"cells/{NAME}/values.parquet"),
+        "at least one scores file must be given to judge; found none: give -s",
+    ),
+    (("evaluate", f"cells/{NAME}", "-s", "egospeed"), "there is neither; did you mean 'ego-speed'?"),
+    (("score", f"cells/{NAME}/values.parquet", "ego-speed"), "as `deepval build` writes it; it is a file."),
     (("score", f"cells/{NAME}", "gate-gbm"), "What scores must be a signal (ego-speed"),
     (("report", f"cells/{NAME}", f"{NAME}=cells/{NAME}"), "is given twice. Write NAME=FILE."),
     (
@@ -352,6 +358,36 @@ def test_what_is_refused_in_a_sentence(cell, words, sentence):
     last = told(run(*words)).splitlines()[-1]
     assert sentence in last
     assert set(Path().rglob("*")) == before
+
+
+def test_a_threshold_after_score_names_the_scores_to_choose_from(cell):
+    assert told(run("threshold", cell)) == (
+        "A threshold belongs to one allocator; found ego-speed, lost: name one with -s."
+    )
+    assert run("score", cell, "memory", "--out", "memory.csv").code == 0
+    assert run("threshold", cell, "-s", "memory.csv").out.startswith("\nThresholds")
+
+
+def test_every_table_says_which_units_it_is_over(cell):
+    number = len(read_cell(cell).split.units)
+    assert run("score", cell, "ego-speed", "--units", "all").code == 0
+    (cell / "scores" / "lost.csv").unlink()
+    for units, words in (
+        ("test", "3 test units"),
+        ("all", f"all {number} units"),
+        ("fit", f"{number - 3} chosen units"),
+    ):
+        asked = ("evaluate", cell, *DRAWS, "--units", units)
+        assert f" in {words}, escalation changes" in " ".join(run(*asked).out.split())
+        for form, start in (("markdown", "**Verdicts ("), ("latex", "\\caption{Verdicts (")):
+            lines = run(*asked, "--format", form).out.splitlines()
+            assert f" with random), over {words}" in next(line for line in lines if line.startswith(start))
+
+
+def test_a_result_on_the_only_unit_says_so():
+    columns = {"input": ["a", "b"], "unit": ["u", "u"], "loss_small": [1.0, 0.0], "loss_large": [0.0, 0.0]}
+    result = quietly(deepval.evaluate, columns, {"mine": {"input": ["a", "b"], "score": [1.0, 0.0]}})
+    assert "of 2 inputs in the only unit, escalation" in " ".join(str(result).split())
 
 
 @pytest.mark.parametrize("command", ["evaluate", "report"])

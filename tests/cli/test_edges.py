@@ -27,6 +27,7 @@ from deepval.tables.scores import REFERENCES
 from kitti_files import FRAMES, UNITS, write_kitti
 from project import ROOT
 from small_cells import build_cells
+from whole_sets import write_unit
 
 
 def table_of(value, *, units=6, cheap=2.0, **more):
@@ -133,7 +134,7 @@ def test_two_results_of_one_name_are_told_apart_by_their_folders(tmp_path):
 def test_one_of_something_is_not_many():
     result = quietly(table_of([1.0, -0.5], units=1), {"mine": [1.0, 0.0]})
     text = " ".join(console.render(result).split())
-    assert "2 inputs in 1 unit," in text
+    assert "2 inputs in the only unit," in text
     assert "1 units" not in text
     one = quietly(table_of(VALUE), {"mine": VALUE}, draws=20)
     assert "Verdicts (1 comparison with random)" in console.render(one)
@@ -178,7 +179,7 @@ def test_a_cache_of_some_units_is_split_among_them(tmp_path):
     for mode in "ab":
         for unit in UNITS[:3]:
             records = [store.FrameRecord(f, f"{f:06d}.png", "0" * 64, (40, 60), nothing()) for f in range(FRAMES)]
-            store.write_unit(cache, mode, unit=unit, records=records)
+            write_unit(cache, mode, unit=unit, records=records)
     files = [sources.ModeFile(name, cache / name) for name in "ab"]
     kitti = Kitti(tmp_path / "kitti_tracking")
     told = f"1 of 4 units of kitti are in no cache: the cell is made of the 3 that are, .* {', '.join(UNITS[:3])}"

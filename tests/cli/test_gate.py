@@ -73,7 +73,7 @@ def test_markdown_and_junit_of_a_gate_that_passes(files, tmp_path):
     assert done.code == 0
     first, *rest = done.out.splitlines()
     assert first == "Gate passed: good is better than bad at selection 20%, selection 50%."
-    assert rest[1] == "**good against bad, shares of the all-cheap loss**"
+    assert rest[1] == "**good against bad, shares of the all-cheap loss, over all 12 units**"
     assert sum(line.startswith("| selection") for line in rest) == 2
     cases = cases_of(tmp_path / "gate.xml")
     assert list(cases) == ["selection 20%", "selection 50%"]
@@ -98,7 +98,8 @@ def test_areas_have_the_same_formats(files, tmp_path):
     words = ("compare", "values.csv", "bad.csv", "good.csv", "--of", "area", "--fail-if", "worse")
     done = run(*words, "--format", "markdown", "--junit", tmp_path / "gate.xml", cwd=files)
     assert done.code == 3
-    assert "**Area between gain curves**" in done.out
+    assert "**Area between gain curves, over all " in done.out
+    assert "A plan lists comparisons at a budget" in run(*words, "--plan", "plan.toml", cwd=files).err
     assert cases_of(tmp_path / "gate.xml")["all shares"].find("failure") is not None
     assert json.loads(run(*words[:-2], "--json", cwd=files).out)["verdict"] == "worse"
 

@@ -322,7 +322,7 @@ def test_the_made_up_cars_stand_where_they_are_put():
 
 @pytest.fixture(scope="module")
 def kitti():
-    return read_dataset("kitti", shared_data("kitti_tracking")).of_units(["0000", "0002", "0014"])
+    return read_dataset("kitti", shared_data("kitti_tracking")).read(["0000", "0002", "0014"])
 
 
 @pytest.mark.shared

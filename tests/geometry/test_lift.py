@@ -5,9 +5,18 @@ import numpy as np
 import pytest
 
 from deepval.errors import InputError
-from deepval.geometry.camera import Camera, image_points_px, transform
+from deepval.geometry.camera import (
+    Camera,
+    LiftSettings,
+    fused_depth_m,
+    ground_cue,
+    height_cue,
+    image_points_px,
+    lift,
+    rigid_range_m,
+    transform,
+)
 from deepval.geometry.classes import HEIGHT_M, LENGTH_M, SUPER_CLASS, lookup, super_class
-from deepval.geometry.lift import LiftSettings, fused_depth_m, ground_cue, height_cue, lift, rigid_range_m
 from deepval.perception.placing import lift_bias, monocular_objects
 from deepval.perception.reported.detections import DetectionSet
 from driving import CAMERA_AXES, camera, detections, scene, truth

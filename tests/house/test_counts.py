@@ -5,7 +5,7 @@ import ast
 import measure_house as house
 
 LIMITS = {
-    "modules": 280,
+    "modules": 276,
     "longest import chain": 21,
     "import rings": 0,
     "names of several modules": 0,
@@ -65,6 +65,6 @@ def test_a_ring_through_a_package_is_seen():
     assert len(house.longest_chain({"a": {"b"}, "b": {"c"}, "c": set(), "d": {"c"}})) == 3
 
 
-def test_a_name_is_used_once_but_for_analyses_which_have_the_name_of_their_command():
-    assert house.repeated_stems(["deepval.a.lift", "deepval.paper.analyses.lift"]) == {}
-    assert set(house.repeated_stems(["deepval.a.contrasts", "deepval.paper.analyses.contrasts"])) == {"contrasts"}
+def test_a_name_that_two_packages_use_is_reported():
+    assert house.repeated_stems(["deepval.a.lift", "deepval.b.tie"]) == {}
+    assert set(house.repeated_stems(["deepval.a.lift", "deepval.paper.analyses.lift"])) == {"lift"}

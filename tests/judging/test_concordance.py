@@ -10,7 +10,7 @@ from scipy import stats
 from deepval.errors import InputError
 from deepval.judging import concordance
 from deepval.judging.concordance import PairCounts, Reversal, Share
-from deepval.judging.ties import TieAudit, tie_audit
+from deepval.judging.tie_expectations import TieAudit, tie_audit
 from reference import agreement as slow
 
 CASES = 2_000
@@ -48,8 +48,6 @@ def test_signs_by_hand():
     first, second = read_only([1, 2, -1, 0, 3]), read_only([-1, 2, -4, 5, 0])
     assert concordance.sign_disagreement(first, second) == Share(count=1, of=3)
     assert concordance.sign_disagreement(first, second).share == 1 / 3
-    # Gain is positive on inputs 0, 1 and 4; input 4 is not affected, input 0 is harmed.
-    assert concordance.harm_given_gain(first, second) == Share(count=1, of=2)
 
 
 def test_paper_counts_of_opposite_signs():
@@ -60,14 +58,12 @@ def test_signs_without_a_common_input_are_undefined():
     nothing = concordance.sign_disagreement(read_only([1, 0]), read_only([0, 1]))
     assert nothing == Share(0, 0)
     assert math.isnan(nothing.share)
-    assert math.isnan(concordance.harm_given_gain(read_only([-1]), read_only([-1])).share)
 
 
 def test_tolerance_turns_noise_into_zero():
     first, second = read_only([1e-12, 1, 1]), read_only([-1, -1e-10, -1])
     assert concordance.sign_disagreement(first, second) == Share(3, 3)
     assert concordance.sign_disagreement(first, second, tolerance=1e-9) == Share(1, 1)
-    assert concordance.harm_given_gain(first, second, tolerance=1e-9) == Share(1, 1)
     assert concordance.affected(second, tolerance=1e-9).tolist() == [True, False, True]
 
 
@@ -76,8 +72,6 @@ def test_signs_match_the_slow_twin():
         tolerance = float(rng.choice([0.0, 0.25, 0.3]))
         found = concordance.sign_disagreement(a, b, tolerance=tolerance)
         assert (found.count, found.of) == slow.sign_disagreement(a.tolist(), b.tolist(), tolerance)
-        found = concordance.harm_given_gain(a, b, tolerance=tolerance)
-        assert (found.count, found.of) == slow.harm_given_gain(a.tolist(), b.tolist(), tolerance)
 
 
 def test_spearman_by_hand():

@@ -16,11 +16,11 @@ from deepval.judging.allowances import allowance
 from deepval.judging.comparison import basis, compare
 from deepval.judging.mode_samples import allowed_spend, mode_costs
 from deepval.judging.over_cells import pool
-from deepval.protocol.standings import standings
 from deepval.report import FORMS, console
 from deepval.report.comparisons import overview
 from deepval.report.result_tables import result_tables
 from reference.knapsack import relaxed
+from whole_sets import standings
 from worlds import judge, random_table, table_of
 
 MODES = ("cheap", "middle", "high", "full")

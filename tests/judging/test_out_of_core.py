@@ -15,7 +15,7 @@ from commands import run
 from deepval.errors import InputError
 from deepval.judging import kernel, out_of_core
 from deepval.judging import sieve as sieves
-from deepval.judging.ties import inclusion, tie_audit
+from deepval.judging.tie_expectations import inclusion, tie_audit
 from deepval.tables import chunks, joins, keys, scans
 from deepval.tables.joins import Spill
 from worlds import COSTS, quietly

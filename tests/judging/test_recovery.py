@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import deepval
 from deepval.errors import InputError
-from deepval.judging.ties import cumulative_gain
+from deepval.judging.tie_expectations import cumulative_gain
 from deepval.report import console
 from worlds import judge, random_scores, random_table, table_of
 

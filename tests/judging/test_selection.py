@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from deepval.judging import kernel as selection
-from deepval.judging import ties
+from deepval.judging import tie_expectations
 from deepval.judging.kernel import top_sums
-from deepval.judging.ties import cumulative_gain, inclusion, nth_highest
+from deepval.judging.tie_expectations import cumulative_gain, inclusion, nth_highest
 from deepval.tables.values import capacity, quota
 from reference import evaluation as slow
 from worlds import random_losses, random_scores, read_only
@@ -150,12 +150,12 @@ def test_the_cut_among_many_scores(monkeypatch):
     rng = np.random.default_rng(7)
     cases = [random_scores(rng, int(rng.integers(1, 60))) for _ in range(300)]
     expected = [[inclusion(score, k).tolist() for k in range(len(score) + 1)] for score in cases]
-    monkeypatch.setattr(ties, "SORT_UP_TO", 0)
-    monkeypatch.setattr(ties, "PIECE", 7)
+    monkeypatch.setattr(tie_expectations, "SORT_UP_TO", 0)
+    monkeypatch.setattr(tie_expectations, "PIECE", 7)
     for sample in (3, 10, 1000):
-        monkeypatch.setattr(ties, "SAMPLE", sample)
+        monkeypatch.setattr(tie_expectations, "SAMPLE", sample)
         for score, chances in zip(cases[sample % 3 :: 3], expected[sample % 3 :: 3], strict=True):
-            together = ties.cuts(score, range(1, len(score) + 1))
+            together = tie_expectations.cuts(score, range(1, len(score) + 1))
             assert [(cut.above, cut.tied) for cut in together] == [
                 (int((score > cut.score).sum()), int((score == cut.score).sum())) for cut in together
             ]

@@ -13,7 +13,7 @@ from commands import call
 from deepval.cells.judgement import LEDGER, openings
 from deepval.cli import app
 from deepval.cli.analyse import command
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.paper import analysis
 from deepval.paper.analyses import seeds, signs
 from deepval.paper.row_columns import columns
@@ -90,7 +90,7 @@ def test_looks_at_test_units_are_on_record(tmp_path):
 
 def test_a_half_done_analysis_is_refused_with_a_sentence(monkeypatch):
     monkeypatch.setattr(analysis, "ANALYSES", (*analysis.ANALYSES, "contrasts"))
-    with pytest.raises(TypeError, match=r"paper.analyses.contrasts must declare CONTRASTS = Analysis"):
+    with pytest.raises(TypeError, match=r"paper.analyses.contrasts must declare CONTRASTS = declare"):
         analysis.analysis("contrasts")
     declared = analysis.analysis("signs")
     with pytest.raises(TypeError, match=r"rows\(...\) must have the argument 'located' that it takes"):
@@ -116,6 +116,21 @@ def test_a_row_class_declares_every_field():
         columns(Half)
 
 
+def test_a_study_of_seeds_leaves_out_what_has_nothing_to_learn(cells, monkeypatch):
+    fit = seeds.fit_on
+
+    def taught(cell, recipe, **options):
+        if recipe == "gate-gbm":
+            raise NothingToLearnError("gate-gbm: all 120 have label 0.")
+        return fit(cell, recipe, **options)
+
+    monkeypatch.setattr(seeds, "fit_on", taught)
+    built = read_cells(cells / "braking-monocular")
+    with pytest.warns(InputWarning, match="braking-monocular, left out: gate-gbm: all 120 have label 0"):
+        found = seeds.rows(built, ["gate-gbm", "gate-ridge"], seeds=1, draws=5)
+    assert [(row.cell, row.allocator) for row in found] == [("braking-monocular", "gate-ridge")]
+
+
 def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
     cell = cells / "braking-monocular"
     words = ("seeds", cell, "-a", "gate-ridge", "--seeds", "2")
@@ -128,7 +143,7 @@ def test_forms_tell_the_rows_of_the_python_call(cells, tmp_path, capsys):
     (row,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())
     assert [row["cell"], row["allocator"], row["seeds"]] == ["braking-monocular", "gate-ridge", "0 1"]
     assert [float(value) for value in row["ndg"].split()] == list(found[0].ndg)
-    for form, sign in [("text", "Training seeds"), ("markdown", "| --- |"), ("latex", r"\toprule")]:
+    for form, sign in [("text", "Training seeds, over test units"), ("markdown", "| --- |"), ("latex", r"\toprule")]:
         call("analyse", *words, "--format", form)
         assert sign in capsys.readouterr().out
 

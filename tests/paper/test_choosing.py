@@ -131,7 +131,7 @@ def test_perception_ranking_matches_a_loop_over_everything(seed):
         exact = tau_b([float(by_loss[n]) for n in by_loss], [float(by_value[n]) for n in by_loss])
         assert row.tau == (None if exact is None else pytest.approx(exact))
         assert (row.pool, row.signals) == ("target-free", 4)
-    for mean in perception_ranking.over_cells(rows):
+    for mean in perception_ranking.counts_over_cells(rows):
         own = [row for row in rows if row.loss == mean.loss]
         taus = [row.tau for row in own if row.tau is not None]
         assert (mean.cells, mean.pairs, mean.ranked) == (2, 8, len(taus))
@@ -161,7 +161,7 @@ def test_the_papers_cells_make_52_pairs_of_cell_and_budget():
     assert "idm" in out
     assert out.endswith("safety")
     assert {row.signals for row in rows if "nuplan" in row.cell} == {3}
-    (mean,) = perception_ranking.over_cells(rows)
+    (mean,) = perception_ranking.counts_over_cells(rows)
     assert (mean.cells, mean.pairs) == (13, 52)
     first = perception_ranking.table(rows).sections[0][0]
     assert [cell.text for cell in first][2:4] == ["13", "52"]

@@ -21,7 +21,7 @@ from deepval.paper.analyses import (
 )
 from deepval.paper.analyses.contrasts import Contrast
 from deepval.paper.analyses.selection_regret import RegretRow
-from deepval.report.figures import crops, style
+from deepval.report.figures import style
 from deepval.report.figures.gain_figures import across
 from deepval.report.figures.inputs import CHANGE_LOOKS
 from deepval.report.figures.style import LeftOutError, draw_or_reason
@@ -254,7 +254,7 @@ def test_a_pair_of_crops_has_the_recovered_object_and_the_missed_one(tmp_path):
     hidden = replace(row, drawn=False)
     figure = drawn(lambda: gallery.figure([row, hidden]))
     cheap, full = figure.axes  # no harmed frame: one side, one line
-    missed = outlines(cheap)[crops.MISSED, "--"]
+    missed = outlines(cheap)[gallery.MISSED, "--"]
     assert missed == row.reference_px
     assert outlines(full)[style.RECOVERED, "-"] == row.box_px
     assert outlines(cheap)["#ffffff", "-"] == row.cheap_px[0]

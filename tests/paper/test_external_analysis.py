@@ -29,11 +29,11 @@ from deepval.perception.placing import PLACINGS
 from deepval.planners.observation import agents_of, situation_at
 from deepval.systems import SYSTEMS
 from deepval.systems.driving import Driving
-from deepval.systems.outcomes import viability
 from deepval.tables.values import ValueTable
 from driving import Lidar
 from roads import Roads, Stopper
 from shared import shared_data
+from whole_sets import viability
 
 __all__ = ["files"]  # a fixture
 

@@ -15,6 +15,7 @@ from deepval.allocators import RowRecipe
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.judgement import openings
 from deepval.errors import InputError, InputWarning
+from deepval.fit_targets import TARGETS, labels
 from deepval.judging.draws import make_draws, seeds_by_units
 from deepval.paper.analyses import contrasts, objective_swap, published_objectives, target_transforms
 from deepval.paper.analyses.contrasts import (
@@ -27,7 +28,6 @@ from deepval.paper.analyses.contrasts import (
     judged_on_labels,
     recipe_and_label,
 )
-from deepval.targets import TARGETS, labels
 from paper_cells import ALPHAS, CORE, LIGHT, POOLED, Slopes, paper_cells
 from reference.evaluation import best_gain, expected_top
 from small_cells import build_cells

@@ -23,12 +23,13 @@ from deepval.perception.reported.ap_swap import (
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import NEVER_RUN, calibrate
-from deepval.perception.reported.losses import area, average_precision, precision_curve
+from deepval.perception.reported.losses import area, precision_curve
 from deepval.perception.reported.matching import fit_calibration, graded_scores
 from driving import detections, random_boxes, truth
 from reference import ap_swap as slow
 from reference import matching as slow_matching
 from shared import shared_data
+from whole_sets import average_precision
 
 BOX, AWAY, GROUND = (0.0, 0.0, 40.0, 40.0), (500.0, 0.0, 540.0, 40.0), (10.0, 14.0, -1.0, 1.0)
 CLASSES = ["Car", "Pedestrian", "Cyclist"]

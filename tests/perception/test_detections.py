@@ -7,7 +7,7 @@ import pytest
 
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.classes import CLASSES, HEIGHT_M, KITTI_CLASSES, LENGTH_M, lookup, super_class
-from deepval.perception.reported.cache import FrameRecord, write_unit
+from deepval.perception.reported.cache import FrameRecord
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import (
@@ -25,6 +25,7 @@ from deepval.perception.reported.detections import (
 from deepval.perception.reported.matching import fit_calibration, graded_scores
 from deepval.perception.running.decoding import FrameDetections
 from driving import detections, scene, truth
+from whole_sets import write_unit
 
 SCENES = [scene(3, unit="0000"), scene(2, unit="0001")]
 COLUMNS = {"seq": ["0000", "0000", "0001", "0000"], "frame": [2, 0, 1, 1], "cls": ["Car", "car", "dog", "Van"],

@@ -3,15 +3,7 @@ import pytest
 
 from deepval.errors import InputError
 from deepval.perception.reported.detections import DONE, NEVER_RUN
-from deepval.perception.reported.losses import (
-    LOSSES,
-    area,
-    average_precision,
-    grade,
-    perception_gains,
-    perception_losses,
-    precision_curve,
-)
+from deepval.perception.reported.losses import LOSSES, area, grade, perception_gains, perception_losses, precision_curve
 from deepval.perception.reported.matching import assignment, match_candidates, matching
 from deepval.perception.reported.score_thresholds import (
     GRID,
@@ -23,6 +15,7 @@ from deepval.perception.reported.score_thresholds import (
 )
 from driving import detections, random_boxes, truth
 from reference import matching as slow
+from whole_sets import average_precision
 
 BOX, AWAY, GROUND = (0.0, 0.0, 40.0, 40.0), (500.0, 0.0, 540.0, 40.0), (10.0, 14.0, -1.0, 1.0)
 CLASSES = ["Car", "Van", "Bus", "Pedestrian", "Person_sitting", "Cyclist"]

@@ -20,10 +20,10 @@ from deepval.planners.neural.plan_metrics import STEPS, PlanGrid
 from deepval.planners.neural.planner import TRAINED_HERE, masks_bytes, npz_bytes
 from deepval.planners.neural.training import TrainingSettings, planner_loss, samples_of, train, unit_samples
 from deepval.systems.learned import LEARNED, learned_planners
-from deepval.systems.outcomes import viability
 from deepval.systems.system import constants, settable
 from driving import Lidar
 from learned_worlds import AHEAD, DT_S, FRAMES, Roads, fan, small_weights
+from whole_sets import viability
 
 QUICK = TrainingSettings(width=2, steps=4, batch=2, checkpoint_every=2)
 MODES = tuple(ModeSpec(f"lidar-{reach:g}", Lidar(reach).definition, reader=Lidar(reach)) for reach in (5.0, 500.0))

@@ -24,6 +24,7 @@ from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.store import REFUSED, store_result
 from deepval.protocol.tracks import read_cells
 from protocol_worlds import noisy, write_cells, write_submission
+from whole_sets import write_unit
 from worlds import judge, random_table
 
 
@@ -46,7 +47,7 @@ def made(tmp_path_factory):
     boxes = FrameDetections(np.zeros((1, 4), np.float32), np.ones(1, np.float32), np.array(["car"]))
     cache.bind(home / "detections", {"weights": "x"})
     record = cache.FrameRecord(0, "a.png", "0" * 64, (4, 4), boxes)
-    cache.write_unit(home / "detections", "small", unit="u", records=[record])
+    write_unit(home / "detections", "small", unit="u", records=[record])
     store_result(home / "work", "part", {"a": 1}, lambda: {"rows.json": b"[]"})
     planner = home / "planner"
     planner.mkdir()

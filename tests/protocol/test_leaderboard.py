@@ -31,7 +31,7 @@ from deepval.protocol.cards import Card
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.leaderboard_pages import as_markdown
 from deepval.protocol.resolved_pairs import _draw_ranks, _pair_by_pair, resolved
-from deepval.protocol.standings import rank_intervals, standings
+from deepval.protocol.standings import rank_intervals
 from deepval.protocol.submissions import History, Reader, Submission, check
 from deepval.protocol.tracks import read_cells
 from deepval.report.forms import escape_markdown
@@ -39,6 +39,7 @@ from deepval.tables.scores import Scores
 from only_where import names_are_bytes
 from project import ROOT
 from protocol_worlds import COSTS, PAID, noisy, speed, write_card, write_cells, write_scores, write_submission
+from whole_sets import standings
 from worlds import quietly
 
 DRAWS = 100

@@ -13,15 +13,6 @@ def sign_disagreement(first, second, tolerance=0.0):
     return opposite, both
 
 
-def harm_given_gain(gain, value, tolerance=0.0):
-    harmed = improved = 0
-    for g, v in zip(gain, value, strict=True):
-        if g > tolerance and abs(v) > tolerance:
-            improved += 1
-            harmed += v < 0
-    return harmed, improved
-
-
 def average_ranks(values):
     """1 + values below + half of the other values tied."""
     return [1 + sum(b < a for b in values) + (sum(b == a for b in values) - 1) / 2 for a in values]

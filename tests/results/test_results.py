@@ -10,9 +10,9 @@ import pytest
 
 import deepval
 from deepval.files.canonical import plain
-from deepval.protocol.standings import standings
 from deepval.report import FORMS
 from deepval.results import SCHEMA, Estimate, Reason, Record, Row, joined
+from whole_sets import standings
 from worlds import COSTS, judge, random_table, random_world, table_of
 
 CONTRACT = {"allocator", "kind", "alpha", "inputs", "escalated", "gain", "gain_share", "benefit", "harm", "oracle_gain"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import deepval
-from deepval.tables.slices import groups
+from deepval.judging.evaluation import groups
 from reference import evaluation as slow
 from worlds import judge, random_losses, random_scores, random_units, table_of
 

@@ -73,10 +73,9 @@ def recipe_by_name(name: str) -> Recipe:
     """The recipe of this name."""
     if name not in RECIPES:
         names = (*RECIPES, *plugins.installed("allocators"))
-        raise InputError(
-            f"A recipe must be one of {', '.join(names)}, or your own ({plugins.FORM}); found {name!r}"
-            f"{suggestion(name, names)}"
-        )
+        near = suggestion(name, names)
+        allowed = "those that `deepval fit -h` lists" if near.endswith("?") else ", ".join(names)
+        raise InputError(f"A recipe must be one of {allowed}, or your own ({plugins.FORM}); found {name!r}{near}")
     return RECIPES[name]
 
 

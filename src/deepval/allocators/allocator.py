@@ -356,7 +356,7 @@ class Recipe(ABC):
 
     Attributes:
         name: Its name.
-        target: The default target, a name of deepval.targets.
+        target: The default target, a name of deepval.fit_targets.
         makes: The kind of allocator.
         extra: The optional extra that a fit needs; such a recipe is fitted on request only.
     """

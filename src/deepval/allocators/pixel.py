@@ -73,13 +73,6 @@ CHANNELS = BLOCKS[-1].convolutions[-1].outputs
 """Pooled channels: the inputs of the linear head."""
 
 
-def parameters() -> int:
-    """Number of trained parameters: convolutions, scale and shift of each of their channels, and the head."""
-    layers = [layer for block in BLOCKS for layer in block.convolutions]
-    taps = [outputs * inputs * rows * columns for outputs, inputs, rows, columns in (la.weight_shape for la in layers)]
-    return sum(taps) + sum(2 * layer.outputs for layer in layers) + CHANNELS + 1
-
-
 OPSET, IR_VERSION = 17, 9
 """Every ONNX Runtime since 1.14 reads these versions."""
 OPERATORS = ("Conv", "Clip", "Add", "GlobalAveragePool", "Flatten", "Gemm")

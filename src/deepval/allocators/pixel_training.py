@@ -10,20 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from deepval.allocators import pixel
 from deepval.allocators.allocator import Examples, Recipe, Training
 from deepval.allocators.models.model import check_settings
-from deepval.allocators.pixel import (
-    BLOCKS,
-    CHANNELS,
-    NAME,
-    Convolution,
-    PixelRouter,
-    Weights,
-    check_picture,
-    network_input,
-    onnx_bytes,
-    picture_of,
-)
 from deepval.arrays import Float
 from deepval.errors import InputError, library
 from deepval.files.reading import check_form
@@ -43,9 +32,9 @@ class PixelRecipe(Recipe):
     epochs: int = 6
     batch: int = 32
     step: float = 0.002
-    name = NAME
+    name = pixel.NAME
     target = "value-binary"
-    makes = PixelRouter
+    makes = pixel.PixelRouter
     extra = "torch"
 
     def admits(self, target: str, *, classifies: bool) -> bool:
@@ -57,16 +46,16 @@ class PixelRecipe(Recipe):
         """The recipe with a trained router's settings."""
         names = [field.name for field in fields(PixelRecipe)]
         values = {name: settings[name] for name in names if name in settings}
-        recipe: PixelRecipe = check_form(PixelRecipe, values, f"the settings of {NAME}")
+        recipe: PixelRecipe = check_form(PixelRecipe, values, f"the settings of {pixel.NAME}")
         check_settings(recipe, {"epochs": (1, 10_000), "batch": (1, 65_536), "step": (1e-9, 1e3)})
         return recipe
 
-    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> PixelRouter:
+    def fit(self, examples: Examples, training: Training, *, watch: Watch = unwatched) -> pixel.PixelRouter:
         """The pixel router, trained on the examples' pictures."""
         frames = examples.frames
         for view, frame in frames:
-            check_picture(view, frame)
-        return fit_pixels(self, lambda row: picture_of(*frames[row]), examples.labels, training, watch=watch)
+            pixel.check_picture(view, frame)
+        return fit_pixels(self, lambda row: pixel.picture_of(*frames[row]), examples.labels, training, watch=watch)
 
 
 def fit_pixels(
@@ -76,7 +65,7 @@ def fit_pixels(
     training: Training,
     *,
     watch: Watch = unwatched,
-) -> PixelRouter:
+) -> pixel.PixelRouter:
     """The pixel router, trained from scratch.
 
     Args:
@@ -90,21 +79,21 @@ def fit_pixels(
     if set(np.unique(labels).tolist()) != {0.0, 1.0}:
         first_labels = ", ".join(f"{label:g}" for label in np.unique(labels)[:3])
         raise InputError(
-            f"{NAME}: a classifier needs fit inputs of both labels, 0 and 1; found {first_labels or 'none'}."
+            f"{pixel.NAME}: a classifier needs fit inputs of both labels, 0 and 1; found {first_labels or 'none'}."
         )
     with _repeatable(torch, training.seed):
         network = new_network(torch, positive=float(labels.mean()))
         _train(torch, network, recipe, picture, labels=labels, watch=watch)
         _normalise(torch, network, recipe, picture, len(labels))
     settings = {"learner": "MobileNetV2", **asdict(recipe)}
-    return PixelRouter(onnx_bytes(weights_of(network)), replace(training, settings=settings))
+    return pixel.PixelRouter(pixel.onnx_bytes(weights_of(network)), replace(training, settings=settings))
 
 
 def new_network(torch: Any, *, positive: float = 0.5) -> Any:
     """The untrained network: a module per block, then the head, whose bias starts at the share of positive labels."""
     nn = torch.nn
-    blocks = [nn.Sequential(*(_layer(nn, layer) for layer in block.convolutions)) for block in BLOCKS]
-    head = nn.Linear(CHANNELS, 1)
+    blocks = [nn.Sequential(*(_layer(nn, layer) for layer in block.convolutions)) for block in pixel.BLOCKS]
+    head = nn.Linear(pixel.CHANNELS, 1)
     nn.init.normal_(head.weight, std=0.01)
     nn.init.constant_(head.bias, float(np.log(positive / (1.0 - positive))))
     return nn.ModuleList([*blocks, head]).to(memory_format=torch.channels_last)
@@ -114,12 +103,12 @@ def log_odds(network: Any, pictures: Any) -> Any:
     """The network's log-odds for a batch of prepared pictures."""
     *modules, head = network
     signal = pictures
-    for block, module in zip(BLOCKS, modules, strict=True):
+    for block, module in zip(pixel.BLOCKS, modules, strict=True):
         signal = signal + module(signal) if block.residual else module(signal)
     return head(signal.mean((2, 3)))[:, 0]
 
 
-def weights_of(network: Any) -> Weights:
+def weights_of(network: Any) -> pixel.Weights:
     """The network's weights in plain numbers; batch normalisation becomes part of the convolution before it."""
     *modules, head = network
     folded = []
@@ -130,10 +119,10 @@ def weights_of(network: Any) -> Weights:
         )
         scale = gamma / np.sqrt(variance + norm.eps)
         folded.append((weight * scale[:, None, None, None], beta - mean * scale))
-    return Weights(folded, (head.weight.detach().double().numpy(), head.bias.detach().double().numpy()))
+    return pixel.Weights(folded, (head.weight.detach().double().numpy(), head.bias.detach().double().numpy()))
 
 
-def _layer(nn: Any, layer: Convolution) -> Any:
+def _layer(nn: Any, layer: pixel.Convolution) -> Any:
     padding = layer.kernel // 2
     convolution = nn.Conv2d(
         layer.inputs, layer.outputs, layer.kernel, layer.stride, padding, groups=layer.groups, bias=False
@@ -155,7 +144,7 @@ def _train(
     optimiser = torch.optim.Adam(network.parameters(), lr=recipe.step)
     falling = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda done: 1.0 - done / len(steps))
     network.train()
-    for chosen in watch(steps, f"training {NAME}"):
+    for chosen in watch(steps, f"training {pixel.NAME}"):
         answer = log_odds(network, _batch(torch, picture, chosen))
         target = torch.from_numpy(labels[chosen.numpy()].astype(np.float32))
         optimiser.zero_grad()
@@ -177,7 +166,7 @@ def _normalise(
 
 
 def _batch(torch: Any, picture: Callable[[int], np.ndarray], chosen: Any) -> Any:
-    pictures = torch.from_numpy(np.stack([network_input(picture(index)) for index in chosen.tolist()]))
+    pictures = torch.from_numpy(np.stack([pixel.network_input(picture(index)) for index in chosen.tolist()]))
     return pictures.contiguous(memory_format=torch.channels_last)
 
 

@@ -17,6 +17,7 @@ from deepval.files.writing import file_path, write_atomically
 from deepval.judging.policies import Policy
 from deepval.judging.prices import Price
 from deepval.judging.routing import MODES, Route, Routing, check_scores, file_text, read_routing
+from deepval.report.text_tables import quantity
 
 
 class Router:
@@ -193,7 +194,7 @@ def _check_units(allocator: Allocator, scores: Any, units: Sequence[str] | None)
         return
     fit, fitted_on = getattr(scores, "fit", None), allocator.training.units
     if fit is not None:
-        shared = [f"{int(fit.inside.sum()):,} inputs"] if fit.inside.any() else []
+        shared = [quantity(int(fit.inside.sum()), "input")] if fit.inside.any() else []
     else:
         shared = sorted(set(checks.texts(units, "units")) & set(fitted_on)) if units is not None else []
     if shared:
@@ -204,8 +205,8 @@ def _check_units(allocator: Allocator, scores: Any, units: Sequence[str] | None)
         )
     if fit is None and units is None:
         note = (
-            f"{allocator.name} was fitted on {len(fitted_on)} units, and the validation scores do not state theirs: "
-            "name them (units=[...]), or pass what `deepval.cells.fitting.calibration_scores` gives."
+            f"{allocator.name} was fitted on {quantity(len(fitted_on), 'unit')}, and the validation scores do not "
+            "state theirs: name them (units=[...]), or pass what `deepval.cells.fitting.calibration_scores` gives."
         )
         warnings.warn(InputWarning(note), stacklevel=3)
 

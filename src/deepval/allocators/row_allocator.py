@@ -195,7 +195,7 @@ class RowRecipe(Recipe):
     Attributes:
         name: Its name.
         feature_set: The name of its feature set; if the cheap mode observes, OBSERVED replaces it.
-        target: The default target, a name of deepval.targets.
+        target: The default target, a name of deepval.fit_targets.
         learner: The learner of its models.
         rule: The rule from predictions to a score.
     """

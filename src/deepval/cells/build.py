@@ -38,16 +38,17 @@ from deepval.engines import Map
 from deepval.errors import InputError
 from deepval.features.views import CheapMode, View
 from deepval.files.canonical import digest_of, plain
+from deepval.fit_targets import ROUTING, RoutingObjective
 from deepval.perception.reported.ap_swap import GradedFrames, join_units
 from deepval.perception.reported.detections import Calibration, check_coverage, check_scenes, check_whole
 from deepval.perception.reported.losses import LOSSES
 from deepval.perception.reported.matching import GradedScores, fit_calibration
 from deepval.progress import Watch, unwatched
+from deepval.report.text_tables import quantity
 from deepval.systems import System
 from deepval.systems.outcomes import Outcomes, join_outcomes
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
-from deepval.targets import ROUTING, RoutingObjective
 
 MOST_HELD = 32
 """Most units that a build holds in memory."""
@@ -236,6 +237,10 @@ class Cell:
     shared: Shared = field(repr=False)
     observed: Sequence[Observed | None] = field(repr=False)
     told: Mapping[str, Float[np.ndarray, "input"]] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        size = f"{quantity(len(self.table), 'input')} in {quantity(len(self.table.unit_ids), 'unit')}"
+        return f"Cell({self.spec.name}: {size})"
 
     @property
     def id(self) -> str:

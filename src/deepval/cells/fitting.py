@@ -35,12 +35,12 @@ from deepval.errors import InputError, InputWarning, NothingToLearnError, sugges
 from deepval.features import Sight
 from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS
+from deepval.fit_targets import TARGETS, RoutingObjective, labels
 from deepval.progress import Watch, unwatched
 from deepval.tables.costs import Costs
 from deepval.tables.keys import positions
 from deepval.tables.scores import Fit, Kind, Scores
 from deepval.tables.values import ValueTable
-from deepval.targets import TARGETS, RoutingObjective, labels
 
 Keeper = Callable[[BuiltCell, Recipe, Training, Callable[[], FittedAllocator]], FittedAllocator]
 """Returns the stored fit of a recipe on a cell, or fits now."""

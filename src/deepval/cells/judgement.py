@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepval.cells.spec import ROLES, units_of
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError, InputWarning, suggestion
 from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS, MANIFEST, SCORES, json_canonical, json_content
 from deepval.files.writing import append_line
 from deepval.judging.allowances import Budget, MissingCosts, Selection, conventions
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
+from deepval.report.text_tables import few
 from deepval.results import Result
 from deepval.tables.chunks import OnDisk, Parts
 from deepval.tables.columns import OURS, Form, parquet_files
@@ -154,10 +155,10 @@ class EvaluationData:
         ):
             return self.units(named, usual="test"), self.not_held_out
         units = [unit for unit in self.units(None, usual="all") or () if unit not in set(calibration or ())]
-        number = f"all {len(units)}{' other' if calibration else ''} units"
+        number = f"all {len(units)}{' other' * bool(calibration)} units are" if len(units) > 1 else "its only unit is"
         note = (
             f"{self.source.name}: {', '.join(scores)} {'was' if len(scores) == 1 else 'were'} not fitted, so no units "
-            f"are held out: {number} are judged. --units test judges the test units alone."
+            f"are held out: {number} judged. --units test judges the test units alone."
         )
         warnings.warn(note, InputWarning, stacklevel=2)
         return units, note
@@ -223,8 +224,8 @@ class EvaluationData:
         for file in named.values():
             if not file.suffix and not reading.exists(file) and str(file) not in stored:
                 raise InputError(
-                    f"{file}: must be a scores file or the name of one in {folder} ({', '.join(stored) or 'empty'}); "
-                    "there is neither."
+                    f"{file}: must be a scores file or the name of one in {folder} ({few(list(stored)) or 'empty'}); "
+                    f"there is neither{suggestion(file, stored)}"
                 )
         chosen = {name: file if reading.exists(file) else stored.get(str(file), file) for name, file in named.items()}
         return chosen or stored
@@ -381,4 +382,6 @@ def judge(
         return result
     if command is not None:
         note(case.cell, by=command, units=units, scores=aligned, plan=plan)
-    return replace(result, provenance=replace(result.provenance, **case.provenance))
+    judged, split = set(result.provenance.units), case.cell.split
+    role = "all" if judged == set(split.units) else "test" if judged == set(split.test) else "chosen"
+    return replace(result, provenance=replace(result.provenance, **case.provenance, role=role))

@@ -28,6 +28,7 @@ from deepval.paper.run import rows_of
 from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
+from deepval.report.result_tables import with_units
 from deepval.report.text_tables import Table
 from deepval.results import KINDS, MEASURED, Result, lists_by_key
 from deepval.tables.costs import Costs
@@ -196,7 +197,10 @@ class Shown(OptionGroup):
         elif self.chosen == "json":
             text = as_json(_content(declared, rows, provenance))
         else:
-            text = self._text(declared.report_tables(rows, summary_first=False, **settings))
+            roles = {str(part.get("role", settings.get("units", "test"))) for part in provenance.values()}
+            units = f"{min(roles)} units" if len(roles) == 1 and roles <= {*ROLES} else "the units judged"
+            tables = declared.report_tables(rows, summary_first=False, **settings)
+            text = self._text([with_units(table, units) for table in tables])
         if self.out is None:
             typer.echo(text, nl=False)
         else:
@@ -389,7 +393,9 @@ def _rows(
         rows = rows_of(
             declared, cells, settings, command=f"analyse {declared.name}", saved=saved, watch=watch, **passed
         )
-    stated = {name: {key: result.provenance[key] for key in ("cell", "split")} for name, result in saved.items()}
+    stated = {
+        name: {key: result.provenance[key] for key in ("cell", "split", "role")} for name, result in saved.items()
+    }
     return rows, stated | {name: cell.provenance for name, cell in built.items()}
 
 

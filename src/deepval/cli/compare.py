@@ -10,16 +10,6 @@ import typer
 from deepval.cells.judgement import EvaluationData, judge, note, note_unknown_fits, openings
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
-from deepval.cli.options import (
-    OUTPUT,
-    SUBJECT,
-    Calibration,
-    ChargedBudgets,
-    DrawOptions,
-    Json,
-    PlanFile,
-    SubjectOptions,
-)
 from deepval.cli.terminal import say
 from deepval.errors import InputError
 from deepval.files.writing import check_writable, write_atomically
@@ -32,6 +22,7 @@ from deepval.protocol.plans import ComparisonPlan, Made, Registration
 from deepval.report.comparisons import GATES, AnyComparison, Gate, area_table, comparison_table
 from deepval.report.console import render_tables
 from deepval.report.forms import escape_markdown, table_markdown
+from deepval.report.result_tables import units_judged, with_units
 from deepval.report.text_tables import MISSING, Table, TableCell
 from deepval.results import Area, BudgetKey, Result, Row
 from deepval.tables.scores import Scores
@@ -156,17 +147,17 @@ def compare(
         ),
     ] = None,
     *,
-    subject: SubjectOptions,
-    budgets: ChargedBudgets,
-    draws: DrawOptions,
-    calibrate: Calibration = None,
+    subject: options.SubjectOptions,
+    budgets: options.ChargedBudgets,
+    draws: options.DrawOptions,
+    calibrate: options.Calibration = None,
     of: Annotated[
         str,
         option(
             "--of",
             "What to compare: gain, its parts benefit and harm, or area (between the whole gain curves).",
             words=(*STATISTICS, AREA),
-            panel=SUBJECT,
+            panel=options.SUBJECT,
         ),
     ] = "gain",
     fail_if: Annotated[
@@ -175,28 +166,32 @@ def compare(
             "--fail-if",
             "Exit with 3 if the candidate is 'worse' or 'not-better' anywhere, or cannot pay for itself.",
             words=GATES,
-            panel=OUTPUT,
+            panel=options.OUTPUT,
         ),
     ] = None,
     junit: Annotated[
         Path | None,
-        option("--junit", "Also write the outcome of --fail-if as JUnit XML, a test case per budget.", panel=OUTPUT),
+        option(
+            "--junit", "Also write the outcome of --fail-if as JUnit XML, a test case per budget.", panel=options.OUTPUT
+        ),
     ] = None,
-    plan: PlanFile = None,
+    plan: options.PlanFile = None,
     register_plan: Annotated[
         Path | None,
         option(
             "--register",
             "Compare nothing: register this plan (.toml) in a log beside it, before test units are opened. TABLE "
             "names its cells, so that earlier looks are recorded.",
-            panel=OUTPUT,
+            panel=options.OUTPUT,
         ),
     ] = None,
     form: Annotated[
         str | None,
-        option("--format", f"Output format: {', '.join(FORMATS)}. Default: console.", words=FORMATS, panel=OUTPUT),
+        option(
+            "--format", f"Output format: {', '.join(FORMATS)}. Default: console.", words=FORMATS, panel=options.OUTPUT
+        ),
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Compare two allocators on the same units, or gate a change.
 
@@ -222,6 +217,10 @@ def compare(
             raise InputError("--junit writes the outcome of a gate: add --fail-if worse.")
         check_writable(junit)
     options.one_of(of, (*STATISTICS, AREA), "--of")
+    if plan is not None and of == AREA:
+        raise InputError(
+            "A plan lists comparisons at a budget, and --of area compares over all budgets: leave out one of them."
+        )
     sides = [parse_name(text) for text in (candidate, baseline)]
     if sides[0] == sides[1]:
         raise InputError(f"Candidate and baseline must differ; {candidate!r} is given twice.")
@@ -239,8 +238,8 @@ def compare(
     gate = None if gate_name is None else Gate(gate_name, rows)
     provenance = {"provenance": {name: case.provenance for name, case in cases.items()}}
     both = [row for result in results.values() for row in result.rows if row.allocator in (one, other)]
-    _print(output_form, rows, gate, provenance, both)
-    if following is not None and of != AREA:
+    _print(output_form, rows, gate, provenance, both, units_judged(*results.values()))
+    if following is not None:
         verdicts = [(r.candidate, r.baseline, r.budget, r.of, r.verdict) for r in rows if not isinstance(r, Area)]
         actual = on_test_units(following, {name: item.units for name, item in judged.items()}, verdicts)
         print_plan(following, actual, err=output_form != "console")
@@ -254,15 +253,16 @@ def _print(
     gate: Gate | None,
     provenance: dict[str, Any],
     judged: Sequence[Row],
+    units: str,
 ) -> None:
-    """Print comparisons, with notes on the `judged` rows that are not worth it; Markdown begins with the gate."""
+    """Print comparisons over these units, with notes on `judged` rows not worth it; Markdown begins with the gate."""
     records = [dict(row) | provenance for row in rows]
     areas = [row for row in rows if isinstance(row, Area)]
     if form == "json":
         terminal.print_json(records[0] if areas else records)
         return
     pairs = [row for row in rows if not isinstance(row, Area)]
-    table = area_table(areas[0]) if areas else comparison_table(pairs, judged)
+    table = with_units(area_table(areas[0]) if areas else comparison_table(pairs, judged), units)
     if form == "console":
         terminal.print_tables([table])
         return
@@ -290,9 +290,9 @@ class _Judged(NamedTuple):
 def _judge(
     cases: Mapping[str, EvaluationData],
     sides: Sequence[Named],
-    subject: SubjectOptions,
-    budgets: ChargedBudgets,
-    draws: DrawOptions,
+    subject: options.SubjectOptions,
+    budgets: options.ChargedBudgets,
+    draws: options.DrawOptions,
     calibrate: str | None,
 ) -> dict[str, _Judged]:
     """Both sides judged on every table; tables with the same units share their draws."""
@@ -340,7 +340,7 @@ def _rows(results: Mapping[str, Result], one: str, other: str, *, of: str) -> Se
     return [result.area(one, other)] if of == AREA else comparison.compare(result, one, other, of=statistic)
 
 
-def _cases(paths: Sequence[str], subject: SubjectOptions) -> dict[str, EvaluationData]:
+def _cases(paths: Sequence[str], subject: options.SubjectOptions) -> dict[str, EvaluationData]:
     """The cells or values files to compare on, by path."""
     cases = {str(path): subject.case(path) for path in map(Path, paths)}
     if len(cases) < len(paths):

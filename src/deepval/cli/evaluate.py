@@ -17,20 +17,6 @@ import deepval
 from deepval.cells.judgement import EvaluationData, head_of, heads_of, judge, note_unknown_fits, with_note
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
-from deepval.cli.options import (
-    INTERVALS,
-    MORE,
-    OUTPUT,
-    SUBJECT,
-    Calibration,
-    ChargedBudgets,
-    DrawOptions,
-    Json,
-    PlanFile,
-    ScoreFiles,
-    SubjectOptions,
-    Values,
-)
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
@@ -41,22 +27,26 @@ from deepval.results import Result
 from deepval.tables.chunks import on_disk
 from deepval.tables.scores import Scores
 
-DEFAULTS = (SubjectOptions(), ChargedBudgets(), DrawOptions())
+DEFAULTS = (options.SubjectOptions(), options.ChargedBudgets(), options.DrawOptions())
 MOST_ROWS = 200
 """A longer table is summarised on the console."""
 
 
 def evaluate(
-    values: Values,
+    values: options.Values,
     *,
-    scores: ScoreFiles = None,
-    subject: SubjectOptions,
-    budgets: ChargedBudgets,
-    draws: DrawOptions,
-    calibrate: Calibration = None,
+    scores: options.ScoreFiles = None,
+    subject: options.SubjectOptions,
+    budgets: options.ChargedBudgets,
+    draws: options.DrawOptions,
+    calibrate: options.Calibration = None,
     by: Annotated[
         list[str] | None,
-        option("--by", "Judge within groups too: COLUMN, or COLUMN:5,10 to cut numbers there. Repeatable.", panel=MORE),
+        option(
+            "--by",
+            "Judge within groups too: COLUMN, or COLUMN:5,10 to cut numbers there. Repeatable.",
+            panel=options.MORE,
+        ),
     ] = None,
     memory: Annotated[
         str | None,
@@ -64,41 +54,43 @@ def evaluate(
             "--memory",
             "Memory limit, such as 1.5GB; larger Parquet files are read in pieces. 0: always in pieces. "
             "Default: DEEPVAL_MEMORY, or most of the free memory.",
-            panel=SUBJECT,
+            panel=options.SUBJECT,
         ),
     ] = None,
     simultaneous: Annotated[
-        bool, option("--simultaneous", "Add intervals that hold for all rows together.", panel=INTERVALS)
+        bool, option("--simultaneous", "Add intervals that hold for all rows together.", panel=options.INTERVALS)
     ] = False,
     curve: Annotated[
-        int, option("--curve", "Add budget curves with this many points.", within=(0, 10_000), panel=MORE)
+        int, option("--curve", "Add budget curves with this many points.", within=(0, 10_000), panel=options.MORE)
     ] = 0,
     thresholds: Annotated[
-        bool, option("--thresholds", "Add score thresholds and escalation rates.", panel=MORE)
+        bool, option("--thresholds", "Add score thresholds and escalation rates.", panel=options.MORE)
     ] = False,
     apgr: Annotated[
-        bool, option("--apgr", "Add APGR and call-performance thresholds (RouteLLM's).", panel=MORE)
+        bool, option("--apgr", "Add APGR and call-performance thresholds (RouteLLM's).", panel=options.MORE)
     ] = False,
     terms: Annotated[
         Path | None,
         option(
             "--terms",
             "Loss terms (.parquet, .csv) of the inputs, to store in the result. Default: the cell's.",
-            panel=SUBJECT,
+            panel=options.SUBJECT,
         ),
     ] = None,
     weight: Annotated[
-        list[str] | None, option("--weight", "NAME=NUMBER: weight of a loss term. Repeatable.", panel=SUBJECT)
+        list[str] | None, option("--weight", "NAME=NUMBER: weight of a loss term. Repeatable.", panel=options.SUBJECT)
     ] = None,
-    plan: PlanFile = None,
+    plan: options.PlanFile = None,
     form: Annotated[
         str | None,
-        option("--format", f"Output format: {', '.join(FORMS)}. Default: console.", words=FORMS, panel=OUTPUT),
+        option("--format", f"Output format: {', '.join(FORMS)}. Default: console.", words=FORMS, panel=options.OUTPUT),
     ] = None,
-    json: Json = False,
-    out: Annotated[Path | None, option("--out", "Also save the result as JSON.", short="-o", panel=OUTPUT)] = None,
+    json: options.Json = False,
+    out: Annotated[
+        Path | None, option("--out", "Also save the result as JSON.", short="-o", panel=options.OUTPUT)
+    ] = None,
     whole: Annotated[
-        bool, option("--all", f"Print every row; default: at most {MOST_ROWS} rows of a table.", panel=OUTPUT)
+        bool, option("--all", f"Print every row; default: at most {MOST_ROWS} rows of a table.", panel=options.OUTPUT)
     ] = False,
 ) -> None:
     """Judge allocators: gain, intervals, a verdict against random.
@@ -171,8 +163,7 @@ def evaluate(
         result.save(out)
     if output_form == "console":
         terminal.print_notes(result.warnings)
-        judged = "test " * (case.cell is not None and set(chosen or ()) == set(case.cell.split.test))
-        text = console.render(result, **terminal.look(), most=None if whole else MOST_ROWS, judged=judged)
+        text = console.render(result, **terminal.look(), most=None if whole else MOST_ROWS)
     else:
         text = FORMS[output_form](result)
     typer.echo(text, nl=False)

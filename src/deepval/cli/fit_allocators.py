@@ -39,12 +39,12 @@ from deepval.features.views import CheapMode, Frame, Past, frames_of
 from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS
 from deepval.files.writing import check_writable, write_atomically
+from deepval.fit_targets import TARGETS
 from deepval.metering.cost_cards import CostCard, add_cards, measure_cards, read_entries
 from deepval.metering.energy import EnergyUse
 from deepval.metering.timing import Items, Stages
 from deepval.report.text_tables import MISSING, Table, TableCell, quantity
 from deepval.tables.columns import csv_text, parquet_bytes
-from deepval.targets import TARGETS
 
 CellFolder = Annotated[Path, typer.Argument(help="Folder of a cell that `deepval build` wrote.")]
 AllocatorName = Annotated[

@@ -20,6 +20,7 @@ from deepval.files import reading
 from deepval.files.canonical import SCORES
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.evaluation import gain_curves
+from deepval.report.text_tables import quantity
 from deepval.results import Provenance, Result
 from deepval.tables.scores import align, on_part
 from deepval.tables.values import ValueTable, read_values
@@ -93,7 +94,7 @@ def report(
         _write_figures(figures, loaded, frames=frame_files)
     if page is not None and text is not None:
         write_atomically(page, text)
-        cells = "1 cell" if len(loaded) == 1 else f"{len(loaded)} cells"
+        cells = quantity(len(loaded), "cell")
         say(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
 
 

@@ -13,21 +13,6 @@ import typer
 from deepval.cells.judgement import note, note_unknown_fits
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
-from deepval.cli.options import (
-    BUDGETS,
-    OUTPUT,
-    SUBJECT,
-    Budgets,
-    Calibration,
-    ChargedBudgets,
-    DrawOptions,
-    Json,
-    Rails,
-    ScoreFiles,
-    Skipping,
-    SubjectOptions,
-    Values,
-)
 from deepval.cli.terminal import say
 from deepval.errors import InputError
 from deepval.files.canonical import plain
@@ -38,23 +23,23 @@ from deepval.judging.deployment import BEST, deployment
 from deepval.judging.routing import file_text
 from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
 from deepval.report.result_tables import threshold_table
-from deepval.report.text_tables import few
+from deepval.report.text_tables import few, quantity
 from deepval.tables.off_policy import METHODS, values_from_log
 from deepval.tables.router_logs import import_router_log, write_scores, write_values
 
 
 def diagnose(
-    values: Values,
+    values: options.Values,
     *,
-    scores: ScoreFiles = None,
-    subject: SubjectOptions,
-    budgets: Budgets,
-    draws: DrawOptions,
+    scores: options.ScoreFiles = None,
+    subject: options.SubjectOptions,
+    budgets: options.Budgets,
+    draws: options.DrawOptions,
     resolve: Annotated[
         float,
         option("--resolve", "Report how many units resolve this share of the all-cheap loss.", within=(-1e9, 1e9)),
     ] = diagnosis.DIFFERENCE,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Check what a cell can show: budgets, ties, power.
 
@@ -91,33 +76,41 @@ def diagnose(
 
 
 @dataclass(frozen=True)
-class CalibratedSubject(SubjectOptions):
+class CalibratedSubject(options.SubjectOptions):
     """The subject of a threshold, whose units differ from those that set it."""
 
     units: Annotated[
-        str | None, option("--units", "Units whose rate is predicted. Default: those of --calibrate.", panel=SUBJECT)
+        str | None,
+        option("--units", "Units whose rate is predicted. Default: those of --calibrate.", panel=options.SUBJECT),
     ] = None
 
 
 def threshold(
-    values: Values,
+    values: options.Values,
     *,
-    scores: ScoreFiles = None,
+    scores: options.ScoreFiles = None,
     subject: CalibratedSubject,
-    calibrate: Calibration = None,
+    calibrate: options.Calibration = None,
     alpha: Annotated[
         float,
-        option("--alpha", "Share of the inputs to escalate, in (0, 1].", within=(-math.inf, math.inf), panel=BUDGETS),
+        option(
+            "--alpha",
+            "Share of the inputs to escalate, in (0, 1].",
+            within=(-math.inf, math.inf),
+            panel=options.BUDGETS,
+        ),
     ] = 0.2,
     budget: Annotated[
         str,
         option(
-            "--budget", "selection, or latency, energy, money: then --alpha is a share of that cost.", panel=BUDGETS
+            "--budget",
+            "selection, or latency, energy, money: then --alpha is a share of that cost.",
+            panel=options.BUDGETS,
         ),
     ] = "selection",
-    rails: Rails = None,
-    skipping: Skipping = False,
-    draws: DrawOptions,
+    rails: options.Rails = None,
+    skipping: options.Skipping = False,
+    draws: options.DrawOptions,
     policy: Annotated[
         str,
         option(
@@ -125,16 +118,16 @@ def threshold(
             f"What the router runs: {', '.join(POLICIES)}, or best: the one that gains most in a replay within 2 "
             "points of the rate.",
             words=(BEST, *POLICIES),
-            panel=OUTPUT,
+            panel=options.OUTPUT,
         ),
     ] = BEST,
     one_stream: Annotated[
-        bool, option("--one-stream", "All inputs are one stream: the policy never restarts.", panel=OUTPUT)
+        bool, option("--one-stream", "All inputs are one stream: the policy never restarts.", panel=options.OUTPUT)
     ] = False,
     out: Annotated[
-        Path | None, option("--out", "Write the router (.json) to this file.", short="-o", panel=OUTPUT)
+        Path | None, option("--out", "Write the router (.json) to this file.", short="-o", panel=options.OUTPUT)
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Choose the score threshold for a budget; write a router.
 
@@ -152,7 +145,7 @@ def threshold(
         raise InputError(f"A threshold belongs to one allocator; found {few(list(scored))}: name one with -s.")
     note_unknown_fits(scored)
     ((name, own),) = scored.items()
-    (level,) = ChargedBudgets([alpha], [budget], rails, skipping).of(case, scored)
+    (level,) = options.ChargedBudgets([alpha], [budget], rails, skipping).of(case, scored)
     deployed = deployment(
         case.table,
         own,
@@ -271,7 +264,7 @@ def import_log(
         content = {"values": str(out), "inputs": len(table), "units": len(table.unit_ids), "models": models}
         terminal.print_json(content | {"estimated": table.estimated, "scores": list(map(str, score_files))})
         return
-    say(f"{out}: {len(table):,} inputs in {len(table.unit_ids):,} units, models cheap first:")
+    say(f"{out}: {quantity(len(table), 'input')} in {quantity(len(table.unit_ids), 'unit')}, models cheap first:")
     for model in models:
         price = "" if costs is None else f", {model['mean_usd']:.3g} USD per call"
         say(f"  {model['mode']}: mean loss {model['mean_loss']:.4g}{price}")

@@ -129,10 +129,6 @@ class Recording(Dataset):
         index = self.units.index(unit)
         return self.scenes[index], self.truths[index]
 
-    def of_units(self, units: Sequence[str]) -> "Recording":
-        """The data set restricted to `units`, in its own order."""
-        return self.read(units)
-
 
 @dataclass(frozen=True)
 class FileUnits(Dataset):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.datasets.dataset import Dataset, Recording
+from deepval.datasets.dataset import Dataset
 from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of
@@ -347,8 +347,3 @@ class Kitti(Dataset):
         if self.require_images and not scene.has_image.all():
             scene.image_source(int(np.argmin(scene.has_image)))
         return scene, truth
-
-
-def read(root: Path | str, units: Sequence[str] | None = None, **options: Any) -> Recording:
-    """The named sequences under `root` (all where None), in memory; the options are those of `Kitti`."""
-    return Kitti(root, **options).read(units)

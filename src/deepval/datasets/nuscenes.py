@@ -209,14 +209,14 @@ class NuScenes(Dataset):
 
     def files(self, unit: str) -> dict[str, Path]:
         """The tables, and the map of the scene where there is one."""
-        tables = {f"{self.folder.name}/{path.name}": path for path in _tables(self.folder).paths}
+        tables = {f"{self.folder.name}/{path.name}": path for path in _tables(reading.resolve(self.folder)).paths}
         path = self._map_path(unit)
         return tables if path is None else tables | {f"maps/{path.name}": path}
 
     def _map_path(self, unit: str) -> Path | None:
         """The file with the lane map of a scene."""
         folder = self.folder.parent / "maps" / "expansion" if self.maps is None else Path(self.maps)
-        expansion = folder / f"{_tables(self.folder).location_of(unit)}.json"
+        expansion = folder / f"{_tables(reading.resolve(self.folder)).location_of(unit)}.json"
         if reading.is_file(expansion):
             return expansion
         return None if self.maps is None else records_below(folder).get(unit)
@@ -227,16 +227,16 @@ class NuScenes(Dataset):
 
     def unit_ids(self) -> tuple[str, ...]:
         """Names of the scenes, such as scene-0103."""
-        scenes = tuple(sorted(_tables(self.folder).scenes))
+        scenes = tuple(sorted(_tables(reading.resolve(self.folder)).scenes))
         if not scenes:
             raise InputError(f"{self.folder}: the table scene must have a scene or more; it is empty.")
         return scenes
 
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """One scene, and its reference."""
-        scene, truth = read_unit(_tables(self.folder).of_scene(unit), unit, images=self.folder.parent)
+        scene, truth = read_unit(_tables(reading.resolve(self.folder)).of_scene(unit), unit, images=self.folder.parent)
         path = self._map_path(unit)
-        return (scene if path is None else on_road(scene, _lane_map(path))), truth
+        return (scene if path is None else on_road(scene, _lane_map(reading.resolve(path)))), truth
 
 
 @lru_cache(maxsize=1)

@@ -2,21 +2,19 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Literal
 
 from deepval.engines.driver import Crew, Engine, Map
 from deepval.engines.local import LocalCrew, check_memory
 from deepval.engines.on_ray import RayCrew
 from deepval.errors import InputError
 
-EngineName = Literal["local", "ray"]
 ENGINES: dict[str, Callable[[int, int | None, str | None], AbstractContextManager[Crew]]] = {
     "local": lambda workers, memory_mb, address: LocalCrew(workers, memory_mb),
     "ray": RayCrew,
 }
 """Crew of each engine, from the number of workers, their memory and the address of the cluster."""
 
-__all__ = ["ENGINES", "Engine", "EngineName", "Map", "engine"]
+__all__ = ["ENGINES", "Engine", "Map", "engine"]
 
 
 def engine(

@@ -23,19 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.features.glances import (
-    BRAKING,
-    CODE_OF_KIND,
-    KINDS,
-    PLACE,
-    QUANTITIES,
-    Glance,
-    ahead,
-    box_iou,
-    half_width_m,
-    in_way,
-    stopping_mps2,
-)
+from deepval.features import glances
 from deepval.features.views import IMAGE_STATISTICS, image_statistics
 from deepval.geometry.classes import CLASSES
 
@@ -50,7 +38,7 @@ class Feature(NamedTuple):
 
 def features_of(group: str, formulas: dict[str, str]) -> tuple[Feature, ...]:
     """The features of one group, from name -> formula; an empty one means the formula of the quantity so named."""
-    return tuple(Feature(name, group, formula or QUANTITIES[name]) for name, formula in formulas.items())
+    return tuple(Feature(name, group, formula or glances.QUANTITIES[name]) for name, formula in formulas.items())
 
 
 CONFIDENCE = features_of(
@@ -171,13 +159,13 @@ CLASS_GROUPS = {
 GROUP_OF_CLASS = [next(group for group, names in CLASS_GROUPS.items() if name in names) for name in CLASSES]
 """Class code -> the feature that counts this class."""
 STEPS = list(CONFIDENCE_STEPS.values())
-COUNT, EGO_SPEED = PLACE["count"], PLACE["ego_speed_mps"]
+COUNT, EGO_SPEED = glances.PLACE["count"], glances.PLACE["ego_speed_mps"]
 UNKNOWN = dict.fromkeys(FEATURE_NAMES, nan)
 
 Values = dict[str, float]
 
 
-def cheap_features(glance: Glance) -> Float[np.ndarray, "feature"]:
+def cheap_features(glance: glances.Glance) -> Float[np.ndarray, "feature"]:
     """The 65 features of a frame, in the order of FEATURES."""
     values = UNKNOWN | motion(glance)
     if glance.frame.image is not None:
@@ -185,7 +173,7 @@ def cheap_features(glance: Glance) -> Float[np.ndarray, "feature"]:
     if glance.frame.run:
         if glance.mode.has_probabilities:
             values |= _confidence(glance)
-        values |= zip(PLACE, glance.row, strict=True)
+        values |= zip(glances.PLACE, glance.row, strict=True)
         values |= _overlaps(glance) | _complexity(glance) | _criticality(glance)
     return np.array([values[name] for name in FEATURE_NAMES])
 
@@ -198,7 +186,7 @@ def total(values: list[float]) -> float:
     return result
 
 
-def _confidence(glance: Glance) -> Values:
+def _confidence(glance: glances.Glance) -> Values:
     p = [box.probability for box in glance.boxes if box.probability >= LEAST_PROBABILITY]
     number, entropy = len(p), binary_entropy(np.array(p)).tolist()
     steps = [bisect_right(STEPS, value) for value in p]
@@ -245,12 +233,12 @@ def _order_statistics(p: list[float]) -> Values:
     return values
 
 
-def _overlaps(glance: Glance) -> Values:
+def _overlaps(glance: glances.Glance) -> Values:
     rivals, used = [], [0.0]
     boxes = glance.boxes
     for index, one in enumerate(boxes):
         for other in boxes[index + 1 :]:
-            overlap = box_iou(one, other)
+            overlap = glances.box_iou(one, other)
             if overlap > SUPPRESSED_IOU and one.code == other.code:
                 rivals.append(overlap)
             if overlap > 0 and one.used and other.used:
@@ -264,7 +252,7 @@ def _overlaps(glance: Glance) -> Values:
     }
 
 
-def motion(glance: Glance) -> Values:
+def motion(glance: glances.Glance) -> Values:
     """Ego speed and, from the second frame on, the acceleration since the previous frame."""
     speed_mps = glance.frame.ego_speed_mps
     if not glance.past.rows:
@@ -273,7 +261,7 @@ def motion(glance: Glance) -> Values:
     return {"ego_speed_mps": speed_mps, "ego_acceleration_mps2": change_mps / glance.frame.dt_s}
 
 
-def _complexity(glance: Glance) -> Values:
+def _complexity(glance: glances.Glance) -> Values:
     camera = glance.frame.camera
     scale = camera.fx_px * camera.fy_px
     area = [item.area / scale for item in glance.objects]
@@ -287,13 +275,13 @@ def _complexity(glance: Glance) -> Values:
     return values
 
 
-def _criticality(glance: Glance) -> Values:
-    speed_mps, row, corridor_m = glance.frame.ego_speed_mps, glance.row, BRAKING.corridor_m
-    nearest_m = side_m = BRAKING.farthest_m
+def _criticality(glance: glances.Glance) -> Values:
+    speed_mps, row, corridor_m = glance.frame.ego_speed_mps, glance.row, glances.BRAKING.corridor_m
+    nearest_m = side_m = glances.BRAKING.farthest_m
     time_s, aside_m, closing, close = LONGEST_S, WIDEST_M, 0.0, 0
     for item in glance.objects:
         near_m = item.near_m
-        if not ahead(near_m):
+        if not glances.ahead(near_m):
             continue
         nearest_m = min(nearest_m, near_m)
         close += near_m <= CLOSE_M
@@ -302,14 +290,14 @@ def _criticality(glance: Glance) -> Values:
         if item.aside_m < corridor_m:
             if item.closing_mps > 0:
                 time_s = min(time_s, near_m / item.closing_mps)
-                closing = max(closing, stopping_mps2(near_m, item.closing_mps))
+                closing = max(closing, glances.stopping_mps2(near_m, item.closing_mps))
         elif item.aside_m < SIDE_M:
             side_m = min(side_m, near_m)
-    headway_s = min(row[PLACE["corridor_nearest_m"]] / speed_mps, LONGEST_S) if speed_mps > 0 else LONGEST_S
+    headway_s = min(row[glances.PLACE["corridor_nearest_m"]] / speed_mps, LONGEST_S) if speed_mps > 0 else LONGEST_S
     return {
         "headway_s": headway_s,
         "required_closing": closing,
-        "required_reported": max(row[PLACE["required"]], _required_unused(glance)),
+        "required_reported": max(row[glances.PLACE["required"]], _required_unused(glance)),
         "nearest_m": nearest_m,
         "side_nearest_m": side_m,
         "time_to_collision_s": time_s,
@@ -319,22 +307,23 @@ def _criticality(glance: Glance) -> Values:
     }
 
 
-def _required_unused(glance: Glance) -> float:
+def _required_unused(glance: glances.Glance) -> float:
     needed, speed_mps = 0.0, glance.frame.ego_speed_mps
     for box in glance.boxes:
-        if not box.used and box.aside_m < BRAKING.corridor_m and ahead(box.near_m):
-            needed = max(needed, stopping_mps2(box.near_m, speed_mps))
+        if not box.used and box.aside_m < glances.BRAKING.corridor_m and glances.ahead(box.near_m):
+            needed = max(needed, glances.stopping_mps2(box.near_m, speed_mps))
     return needed
 
 
-def _demanding_confidence(glance: Glance) -> float:
-    required = glance.row[PLACE["required"]]
+def _demanding_confidence(glance: glances.Glance) -> float:
+    required = glance.row[glances.PLACE["required"]]
     if not required or not glance.mode.has_probabilities:
         return nan
     used = [box.probability for box in glance.boxes if box.used]
     demanding = zip(glance.objects, glance.demands, used, strict=True)
     return max(
-        (p for item, demand, p in demanding if demand == required and item.aside_m < BRAKING.corridor_m), default=-inf
+        (p for item, demand, p in demanding if demand == required and item.aside_m < glances.BRAKING.corridor_m),
+        default=-inf,
     )
 
 
@@ -381,7 +370,7 @@ TRACKED_UNKNOWN = dict.fromkeys(TRACKED_NAMES, nan)
 assert len(set(TRACKED_NAMES)) == len(TRACKED_FEATURES) == 18
 
 
-def tracked_features(glance: Glance) -> Float[np.ndarray, "feature"]:
+def tracked_features(glance: glances.Glance) -> Float[np.ndarray, "feature"]:
     """The 18 features of a frame, in the order of TRACKED_FEATURES."""
     values = TRACKED_UNKNOWN | motion(glance) | {"connector_m": glance.frame.connector_m}
     if glance.frame.run and glance.mode.observes:
@@ -389,11 +378,13 @@ def tracked_features(glance: Glance) -> Float[np.ndarray, "feature"]:
     return np.array([values[name] for name in TRACKED_NAMES])
 
 
-def _traffic(glance: Glance) -> Values:
+def _traffic(glance: glances.Glance) -> Values:
     tracks = glance.tracks
-    values: Values = {f"count_{kind}": sum(track.kind == code for track in tracks) for code, kind in enumerate(KINDS)}
+    values: Values = {
+        f"count_{kind}": sum(track.kind == code for track in tracks) for code, kind in enumerate(glances.KINDS)
+    }
     values |= {name: sum(track.distance_m <= bound for track in tracks) for name, bound in WITHIN_M.items()}
-    movers = [track for track in tracks if track.kind != CODE_OF_KIND["static"]]
+    movers = [track for track in tracks if track.kind != glances.CODE_OF_KIND["static"]]
     speeds = [hypot(track.vx_mps, track.vy_mps) for track in movers if not isnan(track.vx_mps + track.vy_mps)]
     if speeds:
         values["speed_mean_mps"] = total(speeds) / len(speeds)
@@ -403,14 +394,14 @@ def _traffic(glance: Glance) -> Values:
     return values
 
 
-def _need(glance: Glance) -> Values:
-    inside = in_way(glance.tracks, half_width_m(glance.frame.vehicle))
-    near_m, far_m = glance.row[PLACE["corridor_nearest_m"]], BRAKING.farthest_m
+def _need(glance: glances.Glance) -> Values:
+    inside = glances.in_way(glance.tracks, glances.half_width_m(glance.frame.vehicle))
+    near_m, far_m = glance.row[glances.PLACE["corridor_nearest_m"]], glances.BRAKING.farthest_m
     coming = [track.gap_m / track.closing_mps for track in inside if track.closing_mps > 0]
     return {
         "nearest_m": min([far_m, *(track.gap_m for track in glance.tracks)]),
         "corridor_nearest_m": near_m,
         "corridor_closing_mps": max((track.closing_mps for track in inside if track.gap_m == near_m), default=0.0),
         "time_to_collision_s": min([LONGEST_S, *coming]),
-        "required": glance.row[PLACE["required"]],
+        "required": glance.row[glances.PLACE["required"]],
     }

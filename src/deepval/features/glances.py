@@ -22,9 +22,8 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
 from deepval.features.views import CheapMode, Frame, Past, Remembered, View, frames_of, grey, sample_pixels
-from deepval.geometry.camera import Camera
+from deepval.geometry.camera import Camera, LiftSettings
 from deepval.geometry.classes import CLASSES, HEIGHT_M, NUSCENES_CLASSES, SUPER_CLASS
-from deepval.geometry.lift import LiftSettings
 from deepval.geometry.vehicle import Vehicle
 from deepval.world.objects import BrakingSettings, Objects
 

@@ -235,7 +235,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return _read_manifest(folder)
     except (InputError, KeyError, TypeError) as error:
-        why = f"{MANIFEST} cannot be read ({error})."
+        why = "it is a file." if reading.is_file(folder) else f"{MANIFEST} cannot be read ({error})."
         if reading.is_folder(folder) and not reading.exists(folder / MANIFEST):
             first = min((str(path.parent) for path in reading.find(folder, f"*/{MANIFEST}")), default=None)
             why = f"it has no {MANIFEST}" + (f", but holds cells: give one of them, such as {first}." if first else ".")

@@ -22,7 +22,7 @@ from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memor
 from deepval.judging.rows import Judged
 from deepval.judging.sieve import SiftedScores
 from deepval.judging.stream_rows import Cap
-from deepval.judging.ties import cumulative_gain
+from deepval.judging.tie_expectations import cumulative_gain
 from deepval.results import (
     HEADLINE,
     BudgetKey,

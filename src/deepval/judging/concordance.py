@@ -102,13 +102,6 @@ def sign_disagreement(first: InputNumbers, second: InputNumbers, *, tolerance: f
     return Share(int(opposite.sum()), int(both.sum()))
 
 
-def harm_given_gain(gain: InputNumbers, value: InputNumbers, *, tolerance: float = 0.0) -> Share:
-    """P(V < 0 | V != 0, G > 0): harmed inputs among the affected ones whose perception improves."""
-    g, v = _align(gain, value)
-    improved = (g > tolerance) & (np.abs(v) > tolerance)
-    return Share(int((improved & (v < 0)).sum()), int(improved.sum()))
-
-
 def spearman(first: InputNumbers, second: InputNumbers, *, among: InputFlags | None = None) -> float:
     """Spearman rank correlation with average ranks for ties, over the inputs of `among` (e.g. the affected).
 

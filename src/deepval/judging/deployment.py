@@ -36,7 +36,7 @@ from deepval.judging.stream_rows import (
     tune_adaptive_threshold,
     tune_token_bucket,
 )
-from deepval.judging.ties import TiedCut
+from deepval.judging.tie_expectations import TiedCut
 from deepval.results import Estimate, ModeRate, Reason, Threshold, joined
 from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, on_part
 from deepval.tables.values import ValueTable

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deepval.arrays import Bool, Float, InputFloats, InputInts, InputNumbers, Int, Num
-from deepval.judging.ties import SAMPLE, SORT_UP_TO
+from deepval.judging.tie_expectations import SAMPLE, SORT_UP_TO
 
 EDGES = 120
 """Quantiles of a sample that bound the blocks. Frequent values at most double their number, which fits in a byte."""

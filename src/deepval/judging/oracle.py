@@ -26,7 +26,7 @@ import numpy as np
 from deepval.arrays import Float, InputFlags, InputFloats, InputInts, Int
 from deepval.errors import InputError
 from deepval.judging.kernel import DrawCounts, QuantitySums, sums_before_blocks, top_sums
-from deepval.judging.ties import cumulative_gain, inclusion
+from deepval.judging.tie_expectations import cumulative_gain, inclusion
 from deepval.tables.values import most_helpful
 
 AT_ONCE = 1 << 21

@@ -309,6 +309,7 @@ def evaluate_on_disk(
             draws=DrawsUsed(drawn.method, len(drawn), drawn.seed),
             units=ids,
             calibration_units=None,
+            role="all" if units is None else "chosen",
         ),
         setting=_setting(scan, resamples),
         comparisons=sum(row.verdict in ("better", "worse", "unresolved") for row in rows),

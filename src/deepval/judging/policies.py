@@ -15,7 +15,7 @@ import numpy as np
 
 from deepval.arrays import Float, InputFlags, InputFloats, InputInts, InputNumbers, Shaped
 from deepval.errors import InputError
-from deepval.judging.ties import TiedCut, cuts
+from deepval.judging.tie_expectations import TiedCut, cuts
 
 SLACK = 1e-9
 """Tolerance of a count of inputs for rounding error."""

@@ -27,7 +27,7 @@ from deepval.judging.draws import (
 from deepval.judging.kernel import top_sums
 from deepval.judging.oracle import oracle_gain, oracle_sums
 from deepval.judging.sieve import SiftedScores
-from deepval.judging.ties import SORT_UP_TO, tie_audits
+from deepval.judging.tie_expectations import SORT_UP_TO, tie_audits
 from deepval.progress import Watch, unwatched
 from deepval.results import Reason, known
 from deepval.tables.scores import Scores

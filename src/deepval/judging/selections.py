@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.judging import oracle, ties
+from deepval.judging import oracle, tie_expectations
 from deepval.judging.allowances import Allowance
 from deepval.judging.resamples import Allocator, Resamples, Resampling, Sample, in_memory, order_of
 from deepval.results import known
@@ -81,7 +81,7 @@ def weights(table: ValueTable, scores: Scores, allowed: Allowance, cost: float) 
     """The probability that each input is escalated by its score."""
     if allowed.per_input:
         return oracle.shares(scores.values, _price(table, allowed), purse_on(table, allowed, cost))
-    return ties.inclusion(scores.values, int(allowed.slots(len(table), cost)), order_of(scores))
+    return tie_expectations.inclusion(scores.values, int(allowed.slots(len(table), cost)), order_of(scores))
 
 
 def best_weights(table: ValueTable, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "input"]:

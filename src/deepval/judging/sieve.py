@@ -13,7 +13,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int, Num
 from deepval.judging import kernel
 from deepval.judging.kernel import Sieve, sorted_sums
-from deepval.judging.ties import TieAudit
+from deepval.judging.tie_expectations import TieAudit
 from deepval.tables.joins import GroupedSpill
 
 QUANTILES, WIDEST = 500, 2

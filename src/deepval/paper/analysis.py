@@ -1,12 +1,13 @@
 """One analysis, declared: what it takes, how its rows are computed and printed, and what the paper calls it.
 
 `deepval analyse NAME`, `deepval reproduce` and docs/analyses.md are made from these declarations. To add an analysis,
-write `analyses/NAME.py` with a row class (`paper.row_columns`), a function `rows(...)` and an `Analysis`, and add its
-name to `GROUPS` below.
+write `analyses/NAME.py` with a row class (`paper.row_columns`), functions `rows(...)` and `table(...)`, and `declare`,
+and add its name to `GROUPS` below.
 """
 
 import inspect
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -257,6 +258,22 @@ class Analysis:
         return [dict(row) if isinstance(row, Record) else asdict(row) for row in chosen]
 
 
+FUNCTIONS = ("rows", "table", "tables", "chart", "figure", "over_cells", "over_cells_table")
+"""Fields of an analysis that are functions; its module has them under the same names."""
+
+
+def declare(module: str, **about: Any) -> Analysis:
+    """The analysis of a module, with its name and the functions in it; `about` has the other fields.
+
+    A module with `tables` may use `table` as it likes.
+    """
+    content = vars(sys.modules[module]) | about
+    functions = {name: content[name] for name in FUNCTIONS if name in content}
+    if "tables" in functions:
+        functions.pop("table", None)
+    return Analysis(module.rpartition(".")[2].replace("_", "-"), **about | functions)
+
+
 PASSED = frozenset({"watch", "map_fits"})
 """Arguments of `rows` that the runner supplies: progress, and a map over workers."""
 
@@ -272,7 +289,7 @@ def analysis(name: str) -> Analysis:
     declared = getattr(module, name.replace("-", "_").upper(), None)
     if not isinstance(declared, Analysis) or declared.name != name:
         raise TypeError(
-            f"{module.__name__} must declare {name.replace('-', '_').upper()} = Analysis({name!r}, ...), as "
+            f"{module.__name__} must declare {name.replace('-', '_').upper()} = declare(__name__, ...), as "
             "paper/analysis.py describes."
         )
     return declared

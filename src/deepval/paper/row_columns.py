@@ -289,8 +289,8 @@ def count_matched_specs(specs: Sequence[CellSpec], *, units: Sequence[str] | Non
     first = specs[0]
     if units is None and not first.roles.train:
         raise InputError(
-            f"{first.name}: counts are matched on training units; {len(first.units)} units are too few for a split and "
-            "leave none: give more units, or a threshold."
+            f"{first.name}: counts are matched on training units, and there are none: {first.roles.too_few}. Give more "
+            "units, or a threshold."
         )
     point = count_matched_point(first, units=units)
     if point.full is None:

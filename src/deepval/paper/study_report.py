@@ -6,20 +6,11 @@ from typing import Any
 
 from deepval.files.canonical import json_text, plain
 from deepval.files.writing import write_atomically
+from deepval.paper import verdicts
 from deepval.paper.analysis import ANALYSES, GROUPS, Analysis, analysis
 from deepval.paper.findings.rules import Records
 from deepval.paper.published_figures import SOURCE, Agreement, Beside, compare_with_paper
 from deepval.paper.run import Run
-from deepval.paper.verdicts import (
-    FindingOutcome,
-    PlanOutcome,
-    collections,
-    finding_outcomes,
-    findings_content,
-    findings_part,
-    findings_sentence,
-    plan_table,
-)
 from deepval.protocol.tracks import LOCAL_NOTE, tracked_cell
 from deepval.report.study import Passage, Section, Study, as_html, as_markdown, nonempty, with_subject
 from deepval.report.text_tables import MISSING, Table, interval, lines_of, number
@@ -35,13 +26,13 @@ LEADS = {
 FILES = ("report.html", "report.md", "report.json")
 
 
-def write_report(run: Run, out: Path, plan: PlanOutcome | None = None) -> dict[str, Any]:
+def write_report(run: Run, out: Path, plan: verdicts.PlanOutcome | None = None) -> dict[str, Any]:
     """Write the three files into a folder and return the content of the JSON file."""
     records = records_of(run)
     agreement = compare_with_paper(run, records)
-    outcomes = finding_outcomes(records, [_about(at) for at in run.cells])
+    outcomes = verdicts.finding_outcomes(records, [_about(at) for at in run.cells])
     study = study_of(run, agreement, outcomes, plan)
-    content = _content(run, records, agreement) | {"findings": findings_content(outcomes)}
+    content = _content(run, records, agreement) | {"findings": verdicts.findings_content(outcomes)}
     content |= {"plan": plain(plan)}
     texts = (as_html(study), as_markdown(study), json_text(content))
     for name, text in zip(FILES, texts, strict=True):
@@ -114,12 +105,15 @@ def _tables(run: Run) -> Iterator[tuple[str, dict[str, list[Table]]]]:
 
 
 def study_of(
-    run: Run, agreement: Agreement, outcomes: Sequence[FindingOutcome], plan: PlanOutcome | None = None
+    run: Run,
+    agreement: Agreement,
+    outcomes: Sequence[verdicts.FindingOutcome],
+    plan: verdicts.PlanOutcome | None = None,
 ) -> Study:
     """The report as a study: findings first, then what was run, then every figure."""
     datasets = list(dict.fromkeys(at.collection for at in run.cells))
     ran = [name for name, by_dataset in run.outcomes.items() if any(entry.rows for entry in by_dataset.values())]
-    findings = findings_part(outcomes, [_about(at) for at in run.cells])
+    findings = verdicts.findings_part(outcomes, [_about(at) for at in run.cells])
     parts = [*([] if findings is None else [findings]), *([] if plan is None else [_planned(plan)])]
     parts += [_beside_paper(agreement), _ran(run)]
     parts += [part for theme in GROUPS if (part := _theme(theme, run, datasets)) is not None]
@@ -132,9 +126,9 @@ def study_of(
         ("Inside", _of(inside), "of an interval or of the paper's range"),
         ("Not built", str(len(run.lacking)), "cells of the tracks that were asked for"),
     )
-    main = collections([_about(at) for at in run.cells])[:1]
+    main = verdicts.collections([_about(at) for at in run.cells])[:1]
     sentences = [
-        findings_sentence(outcomes, name) for name in main if any(name in entry.outcomes for entry in outcomes)
+        verdicts.findings_sentence(outcomes, name) for name in main if any(name in entry.outcomes for entry in outcomes)
     ]
     return Study("Replication", sentences[0] if sentences else _sentence(run, agreement), facts, tuple(parts))
 
@@ -188,12 +182,12 @@ def _ran(run: Run) -> Section:
     return Section("What was run", lead, tuple(blocks))
 
 
-def _planned(plan: PlanOutcome) -> Section:
+def _planned(plan: verdicts.PlanOutcome) -> Section:
     lead = (
         "Comparisons that were declared and registered before their test units were judged on, each as the mean over "
         "its cells. All other verdicts of this report were not planned."
     )
-    return Section("Planned comparisons", lead, (Passage(tables=(plan_table(plan),)),))
+    return Section("Planned comparisons", lead, (Passage(tables=(verdicts.plan_table(plan),)),))
 
 
 def _beside_paper(agreement: Agreement) -> Section:

@@ -21,7 +21,7 @@ from deepval.paper.findings.rules import FAILS, HOLDS, OPEN, Outcome, Records
 from deepval.paper.parts import RunCell
 from deepval.protocol.plans import DIRECTIONS, Planned, registered
 from deepval.report.study import Passage, Section
-from deepval.report.text_tables import Table, interval, lines_of, percent
+from deepval.report.text_tables import Table, interval, lines_of, percent, quantity
 from deepval.results import BudgetKey
 
 MADE_UP = "synthetic"
@@ -229,10 +229,10 @@ def _plan_notes(plan: PlanOutcome) -> Iterator[str]:
     blind = sum(number is None for number in plan.opened_before.values())
     yield (
         f"At registration, the test units of {len(before)} of its {len(plan.opened_before)} cells had been judged; for"
-        f" {blind} cells this is not recorded, because their folders were not named."
+        f" {quantity(blind, 'cell')} this is not recorded, because their folders were not named."
     )
     if plan.opened:
         least, most = min(plan.opened.values()), max(plan.opened.values())
-        times = f"{least}" if least == most else f"{least} to {most}"
-        yield f"By now, the test units of each cell have been judged {times} times, as recorded in their folders."
+        times = quantity(most, "time") if least == most else f"{least} to {most} times"
+        yield f"By now, the test units of each cell have been judged {times}, as recorded in their folders."
     yield from dict.fromkeys(f"{row.candidate}, {row.over}: {row.reason}." for row in plan.rows if row.reason)

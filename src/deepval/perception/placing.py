@@ -17,8 +17,8 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.geometry.boxes import Best, best_partner, expansion_per_s, frame_pairs, iou, proper
+from deepval.geometry.camera import LiftSettings, lift, rigid_range_m
 from deepval.geometry.classes import HEIGHT_M, LENGTH_M, WIDTH_M, lookup, super_class
-from deepval.geometry.lift import LiftSettings, lift, rigid_range_m
 from deepval.geometry.vehicle import rectangles_m
 from deepval.perception.reported.detections import Detections, DetectionSet, ground_boxes
 from deepval.perception.reported.matching import MOST_APART_M, OnGround, assignment, near_pairs, reference_standing

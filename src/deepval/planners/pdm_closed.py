@@ -11,17 +11,10 @@ from typing import ClassVar
 import numpy as np
 
 from deepval.arrays import Float, Int
+from deepval.planners import routes
 from deepval.planners.observation import Agents, EgoState, Planner, Situation, Trajectory, observe
 from deepval.planners.proposals import Course, Driver, DriverModel, ProposalMotion, guide
 from deepval.planners.roads import LanePath, ground_around, roads_of
-from deepval.planners.routes import (
-    centreline,
-    check_route,
-    corrected_route,
-    lanes_of,
-    shortest_lanes,
-    starting_lane,
-)
 from deepval.planners.scoring import ProposalScores, rides, score_proposals
 from deepval.planners.tracking import AX, STEER, VX, YAW_RATE, simulate
 
@@ -145,9 +138,9 @@ class Proposals:
 def lay_paths(planner: PdmClosed, situation: Situation) -> PdmPaths:
     """The paths from the ego's present position."""
     roads = roads_of(situation.lane_map)
-    route = corrected_route(roads, check_route(roads, situation.route), situation.ego)
-    start = starting_lane(roads, route, ego=situation.ego, farthest_m=planner.radius_m)
-    middle = centreline(roads, shortest_lanes(roads, route, start))
+    route = routes.corrected_route(roads, routes.check_route(roads, situation.route), situation.ego)
+    start = routes.starting_lane(roads, route, ego=situation.ego, farthest_m=planner.radius_m)
+    middle = routes.centreline(roads, routes.shortest_lanes(roads, route, start))
     return PdmPaths(route, middle, tuple(middle.beside(left_m) if left_m else middle for left_m in planner.left_m))
 
 
@@ -170,7 +163,7 @@ def proposals_of(
     """
     roads, ego = roads_of(situation.lane_map), situation.ego
     on = on or lay_paths(planner, situation)
-    start = starting_lane(roads, on.route, ego=ego, farthest_m=planner.radius_m)
+    start = routes.starting_lane(roads, on.route, ego=ego, farthest_m=planner.radius_m)
     limit_mps = roads.lanes[start].speed_limit_mps
     speeds_mps = np.array(planner.speed_shares) * (planner.fallback_mps if limit_mps is None else limit_mps)
     guides = [
@@ -182,7 +175,7 @@ def proposals_of(
         )
         for path in on.paths
     ]
-    lanes = lanes_of(roads, on.route)
+    lanes = routes.lanes_of(roads, on.route)
     shut = [lane for lane in lanes if roads.ids[lane] in situation.red_lights]
     drivers = [
         Driver(

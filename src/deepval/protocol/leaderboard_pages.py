@@ -78,7 +78,7 @@ def _reasons(board: Mapping[str, Any]) -> dict[str, Sequence[str]]:
 def _passages(track: Mapping[str, Any], reasons: Mapping[str, Sequence[str]], *, by_cell: bool) -> Iterator[Passage]:
     """The track's mean under every kind of budget at the headline share, then its cells, then flagged submissions."""
     of, headline, flagged = track["cells_of_track"], _headline(track), track["flagged"]
-    built = f"{len(track['cells'])} cells" if of is None else f"{len(track['cells'])} of {of} cells"
+    built = quantity(len(track["cells"]), "cell") if of is None else f"{len(track['cells'])} of {of} cells"
     notes = [f"{track['comparisons']} comparisons with random over all budgets."]
     notes += [f"{name} lacks {', '.join(missing)}." for name, missing in sorted(track["incomplete"].items())]
     pages = [

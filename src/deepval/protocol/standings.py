@@ -23,26 +23,17 @@ from deepval.arrays import Float
 from deepval.errors import InputWarning
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
+from deepval.judging import over_cells
 from deepval.judging.allowances import Allowance, Budget, Energy, Latency, Money, Selection, allowance_on
-from deepval.judging.comparison import Basis, basis, reasons
+from deepval.judging.comparison import Basis, reasons
 from deepval.judging.draws import Draws, child_seeds, make_draws, seeds_by_units
-from deepval.judging.over_cells import (
-    Pooled,
-    can_resample,
-    mean_difference,
-    mean_gain_ahead,
-    mean_if_all,
-    pool_bases,
-    versus_random_bounds,
-    yardsticks,
-)
 from deepval.judging.resamples import Resamples, Sample
 from deepval.judging.rows import Judged, judge, ranking_samples
 from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
 from deepval.protocol.tracks import TrackedCell
-from deepval.results import AllocatorRecord, BudgetKey, Estimate, Result, row_from
+from deepval.results import AllocatorRecord, BudgetKey, Estimate, row_from
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import on_part
 
@@ -97,20 +88,10 @@ class Standing(AllocatorRecord):
     reason: str | None = None
 
 
-def standings(results: Mapping[str, Result], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
-    """Allocators that are judged on all the cells, budget by budget: ranked first, then unranked, then references.
-
-    Args:
-        results: Per cell, the same allocators under the same budgets.
-        unranked: Allocators that get no rank and do not affect the ranks of others.
-    """
-    return standings_of_bases({cell: basis(result) for cell, result in results.items()}, unranked=unranked)
-
-
 def standings_of_bases(bases: Mapping[str, Basis], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
     """The standings from the basis of each result."""
     judged = {cell: _by_row(item) for cell, item in bases.items()}
-    pooled = {(row.allocator, row.budget): row for row in pool_bases(bases)}
+    pooled = {(row.allocator, row.budget): row for row in over_cells.pool_bases(bases)}
     cells = list(bases.values())
     budgets = list(dict.fromkeys(item.row.budget for item in cells[0].judged))
     table: list[Standing] = []
@@ -148,26 +129,28 @@ def _ranks(
 ) -> dict[str, tuple[int, int]]:
     """Ranks by differences with plain random, whatever `chance` is: two allocators need the same origin."""
     feasible = {name: rows for name, rows in members.items() if all(row.sample for row in rows)}
-    samples = mean_gain_ahead(list(feasible.values()), random, cells)
+    samples = over_cells.mean_gain_ahead(list(feasible.values()), random, cells)
     return rank_intervals(
-        dict(zip(feasible, samples, strict=True)), cells[0].totals.draws, resampled=can_resample(cells)
+        dict(zip(feasible, samples, strict=True)), cells[0].totals.draws, resampled=over_cells.can_resample(cells)
     )
 
 
-def _allocator_standing(row: Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:
+def _allocator_standing(row: over_cells.Pooled, members: Sequence[Judged], rank: tuple[int, int] | None) -> Standing:
     best, worst = rank or (None, None)
     return row_from(row, Standing, rank=best, rank_hi=worst, **_shares(members))
 
 
 def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged], cells: Sequence[Basis]) -> Standing:
-    start = Standing(name, **vars(budget), cells=len(members), **yardsticks(members), reason=reasons(*members))
+    start = Standing(
+        name, **vars(budget), cells=len(members), **over_cells.yardsticks(members), reason=reasons(*members)
+    )
     if not all(member.sample for member in members):
         return start
-    bounds = versus_random_bounds(mean_difference(members, cells), cells)
+    bounds = over_cells.versus_random_bounds(over_cells.mean_difference(members, cells), cells)
     return replace(
         start,
         versus_random=bounds.estimate(float(np.mean([member.paired[0] for member in members]))),
-        ndg=Estimate.of(mean_if_all([member.row.ndg for member in members])),
+        ndg=Estimate.of(over_cells.mean_if_all([member.row.ndg for member in members])),
         **_shares(members),
     )
 
@@ -181,9 +164,9 @@ def _shares(members: Sequence[Judged]) -> dict[str, Any]:
         return None if part is None or loss is None or not loss > 0 else part / loss
 
     return {
-        "gain_share": mean_if_all([row.gain_share for row in rows]),
-        "benefit_share": mean_if_all([share(m.row.benefit, m) for m in members]),
-        "harm_share": mean_if_all([share(m.row.harm, m) for m in members]),
+        "gain_share": over_cells.mean_if_all([row.gain_share for row in rows]),
+        "benefit_share": over_cells.mean_if_all([share(m.row.benefit, m) for m in members]),
+        "harm_share": over_cells.mean_if_all([share(m.row.harm, m) for m in members]),
     }
 
 

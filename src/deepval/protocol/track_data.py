@@ -24,6 +24,7 @@ from deepval.perception.running.mode_costs import measure_mode
 from deepval.perception.running.perceive import image_bytes, perceive
 from deepval.progress import Watch, unwatched
 from deepval.protocol.tracks import LEARNED_PLANNER, TrackCell
+from deepval.report.text_tables import quantity
 from deepval.systems import System
 from deepval.systems.learned import LEARNED, learned_planners
 from deepval.world.scene import pictures_of
@@ -268,7 +269,11 @@ def _unfit(cell: TrackCell, data: Path, pictures: TrackPictures) -> list[str]:
     except InputError as error:
         return [str(error).rstrip(".")]
     lacking = pictures.source.without_map(list(pictures.units))
-    return [f"lane maps of {len(lacking)} units, such as {lacking[0]}: all files of maps/expansion"] if lacking else []
+    return (
+        [f"lane maps of {quantity(len(lacking), 'unit')}, such as {lacking[0]}: all files of maps/expansion"]
+        if lacking
+        else []
+    )
 
 
 class RunEstimate(NamedTuple):

@@ -282,7 +282,7 @@ def _comparison_title(rows: Sequence[Comparison | PooledComparison]) -> str:
         return "Nothing compared"
     first = rows[0]
     part = "" if first.of == "gain" else f"{first.of}, "
-    over = f", mean over {first.cells} cells" if isinstance(first, PooledComparison) else ""
+    over = f", mean over {quantity(first.cells, 'cell')}" if isinstance(first, PooledComparison) else ""
     return f"{first.candidate} against {first.baseline}, {part}shares of the all-cheap loss{over}"
 
 

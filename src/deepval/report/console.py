@@ -49,12 +49,11 @@ def render(
     color: bool = False,
     sections: Sequence[str] | None = None,
     most: int | None = None,
-    judged: str = "",
 ) -> str:
     """The result as text of this width, verdicts last; `sections` selects tables by the beginnings of their titles.
 
     A result with a table of more than `most` rows is summarised: the best and the worst rows of each budget, and the
-    number of each verdict. `judged` says which units were judged, such as "test ".
+    number of each verdict.
     """
     part = result
     if most is not None and max(len(getattr(result, name)) for name in RECORDS) > most:
@@ -63,7 +62,7 @@ def render(
     notes, over = result.warnings, len(result.warnings) - MOST_SENTENCES
     if summary and over > 0:
         notes = (*notes[:MOST_SENTENCES], f"{over:,} further notes.")
-    words = [*headline(result, judged), *(f"Note: {warning}" for warning in notes)]
+    words = [*headline(result), *(f"Note: {warning}" for warning in notes)]
     all_tables = list(result_tables(part))
     selected = [t for t in (*all_tables[1:], all_tables[0]) if sections is None or t.title.startswith(tuple(sections))]
     last: list[str] = []
@@ -204,7 +203,7 @@ def _(thing: Table) -> Brief:
 def _(thing: Result) -> Brief:
     budgets = list(dict.fromkeys(row.budget for row in thing.rows))
     if not budgets:
-        return Brief(tuple(setting_sentences(thing.setting)), Table("No allocator was judged", ("allocator",), ()))
+        return Brief(tuple(headline(thing)), Table("No allocator was judged", ("allocator",), ()))
     # A router that chooses itself is judged at what it spends, so its rows are under a budget of their own.
     names = {row.budget: {row.name, row.chance, row.oracle} for row in thing.rows if row.name == row.spender}
     judging = [row.budget for row in thing.rows if row.spender is None and row.verdict_words]
@@ -216,7 +215,7 @@ def _(thing: Result) -> Brief:
     columns = [name for name in BRIEF_COLUMNS if name != "budget" or names]
     title = "Against random" if names or chosen is None else f"At {chosen.label}, against random"
     table = verdict_table(rows[:BRIEF_ROWS], title).select(*columns)
-    words = (next(iter(setting_sentences(thing.setting))), *(f"Note: {warning}" for warning in thing.warnings))
+    words = (next(iter(headline(thing))), *(f"Note: {warning}" for warning in thing.warnings))
     return Brief(words, table, (*closing_sentences(rows), *_more(thing, rows, budgets)))
 
 

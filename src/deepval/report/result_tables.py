@@ -5,6 +5,7 @@ escalation in this setting, and the method of the intervals; below: the verdicts
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 
 from deepval.judging.resamples import LEAVE_OUT_UP_TO
@@ -58,7 +59,11 @@ IN_LOSS = "Without %: in units of the loss, because the all-cheap loss is not po
 
 
 def result_tables(result: Result) -> Iterator[Table]:
-    """The tables of a result; tables without rows are left out."""
+    """The tables of a result, each with the units that it is over; tables without rows are left out."""
+    return (with_units(table, units_judged(result)) for table in _tables(result))
+
+
+def _tables(result: Result) -> Iterator[Table]:
     yield verdict_table(result.rows, f"Verdicts ({quantity(result.comparisons, 'comparison')} with random)")
     if result.slices:
         yield verdict_table(result.slices, "Within groups of inputs", sliced=True)
@@ -357,9 +362,23 @@ def _ladder(result: Result) -> Table:
     return Table("Multi-fidelity optimum", header, (tuple(rows),), notes)
 
 
-def headline(result: Result, judged: str = "") -> Iterable[str]:
+def units_judged(*results: Result) -> str:
+    """The units that every figure of some results is over, in words."""
+    roles, numbers = {result.provenance.role for result in results}, [result.setting.units for result in results]
+    role = roles.pop() if len(roles) == 1 else None
+    if role == "all":
+        return "the only unit" if numbers == [1] else f"all {sum(numbers):,} units"
+    return quantity(sum(numbers), f"{role} unit" if role else "unit")
+
+
+def with_units(table: Table, units: str) -> Table:
+    """The table with the units that it is over in its title, unless that names units already."""
+    return table if " units" in table.title else replace(table, title=f"{table.title}, over {units}")
+
+
+def headline(result: Result) -> Iterable[str]:
     """The effect of escalation in this setting and the method of the intervals, in words."""
-    yield from setting_sentences(result.setting, judged)
+    yield from setting_sentences(result.setting, units_judged(result))
     draws = result.provenance["draws"]
     method = {"drawn": f"{draws['number']:,} draws of units, seed {draws['seed']}", "none": "no draws"}.get(
         draws["method"], f"all {draws['number']:,} draws of units, enumerated"
@@ -374,11 +393,11 @@ def headline(result: Result, judged: str = "") -> Iterable[str]:
     yield f"Intervals: {method}. {quantity(result.comparisons, 'comparison')} with random; {correction}."
 
 
-def setting_sentences(setting: Setting, judged: str = "") -> Iterable[str]:
-    """The effect of escalation in a setting, in words."""
+def setting_sentences(setting: Setting, units: str | None = None) -> Iterable[str]:
+    """The effect of escalation in a setting, in words; `units` says over which units, by default their number."""
     inputs, affected = setting["inputs"], setting["affected"]
     modes = f"{setting['modes'][0]} -> {setting['modes'][-1]}"
-    size = f"{quantity(inputs, 'input')} in {quantity(setting['units'], f'{judged}unit')}"
+    size = f"{quantity(inputs, 'input')} in {units or quantity(setting['units'], 'unit')}"
     yield (
         f"{modes}: of {size}, escalation changes the loss of {affected:,} ({percent(affected / inputs, 1)}) and makes "
         f"{percent(setting['harm_rate'], 1)} of those worse (harm ratio {number(setting['harm_ratio'])})."
@@ -408,9 +427,10 @@ def setting_sentences(setting: Setting, judged: str = "") -> Iterable[str]:
             if half
             else ""
         )
+        effective = number(spread["effective_units"], 1)
         yield (
-            f"The possible gain comes from about {number(spread['effective_units'], 1)} units; the largest (unit "
-            f"{spread['top_unit']}) has {percent(spread['top_share'], 1)} of it{by_input}."
+            f"The possible gain comes from about {'1 unit' if effective == '1.0' else f'{effective} units'}; the "
+            f"largest (unit {spread['top_unit']}) has {percent(spread['top_share'], 1)} of it{by_input}."
         )
 
 

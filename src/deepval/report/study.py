@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from deepval.report.charts import Chart, dots_svg
 from deepval.report.forms import content_policy, escape_markdown, table_html, table_markdown
-from deepval.report.text_tables import Table
+from deepval.report.text_tables import Table, quantity
 from deepval.version import __version__
 
 LONG_TABLE = 30
@@ -158,7 +158,7 @@ def _block(block: Passage) -> Iterator[str]:
     for table in block.tables:
         rows = sum(map(len, table.sections))
         if block.folded or rows > LONG_TABLE:
-            head = f"<summary>{escape(table.title)}: {rows} rows</summary>"
+            head = f"<summary>{escape(table.title)}: {quantity(rows, 'row')}</summary>"
             yield f'<details class="behind">{head}{table_html(table)}</details>'
         else:
             yield table_html(table)

@@ -292,6 +292,7 @@ class Provenance(Record):
         calibration_units: Ids of the units that policies are calibrated on; None without any.
         cell: Id of the cell judged; None for a values file.
         split: SHA-256 of the cell's split; None for a values file.
+        role: Which units were judged: `test`, `all` or `chosen` (others); None in results of older versions.
     """
 
     deepval: str
@@ -303,6 +304,7 @@ class Provenance(Record):
     calibration_units: tuple[str, ...] | None
     cell: str | None = None
     split: str | None = None
+    role: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

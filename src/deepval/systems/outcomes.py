@@ -192,42 +192,6 @@ def reweight(outcomes: Outcomes, variant: System) -> Outcomes:
     return replace(outcomes, system=variant, loss=weighted_loss(outcomes.terms, variant.weights))
 
 
-class Viability(NamedTuple):
-    """Mean loss per mode and of the best trivial predictor, and which modes beat it.
-
-    `trivial` describes the predictor; `trivial_action` is its plan, if it has only one.
-    """
-
-    loss: dict[str, float]
-    trivial_action: tuple[float, ...]
-    trivial_loss: float
-    viable: dict[str, bool]
-    trivial: str
-
-
-def viability(outcomes: Outcomes, scenes: Sequence[Scene], truths: Sequence[Truth]) -> Viability:
-    """Whether acting on each mode beats a predictor that looks at nothing, on all judged frames of `scenes`.
-
-    Trivial predictors are those that always take one of the system's choices (the change term is 0 throughout) and
-    those that the system itself lists as trivial.
-    """
-    system = outcomes.system
-    losses = [trivial_losses(system, scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
-    if not losses or not losses[0]:
-        raise InputError(f"{type(system).__name__} has no short list of plans, so there is no trivial predictor.")
-    judged = [system.judged(scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
-    trivial = {
-        name: float(np.concatenate([unit[name][frames] for unit, frames in zip(losses, judged, strict=True)]).mean())
-        for name in losses[0]
-    }
-    # Among equally good predictors, the first listed counts: fixed choices come before those that depend on the scene.
-    best = min(trivial, key=trivial.__getitem__)
-    loss = {mode: float(column.mean()) for mode, column in outcomes.losses.items()}
-    fixed = {} if system.choices is None else {_name(c): tuple(float(x) for x in c.ravel()) for c in system.choices}
-    viable = {mode: mean < trivial[best] for mode, mean in loss.items()}
-    return Viability(loss, fixed.get(best, ()), trivial[best], viable, best)
-
-
 def trivial_losses(system: System, scene: Scene, truth: Truth) -> dict[str, Float[np.ndarray, "time"]]:
     """Loss per frame of every predictor that looks at nothing, each with its own chain of plans, by name."""
     starts = _starts(len(scene), None)

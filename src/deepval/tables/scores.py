@@ -240,7 +240,8 @@ def _refuse_fitted(scores: Scores, table: ValueTable) -> None:
     raise InputError(
         f"{scores.name}: calibration units must be units that the allocator was not fitted on, so that its scores are "
         f"like those on new units; it was fitted on {len(names)} of these {len(table.unit_ids)} ({listed}). "
-        f"`deepval score CELL {scores.name}` scores validation units by a fit on other units."
+        "Fit it with `deepval fit CELL -a RECIPE -o FILE`: `deepval score CELL FILE` then scores validation units by a "
+        "fit on other units."
     )
 
 

@@ -19,19 +19,10 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.datasets.dataset import Dataset
+from deepval.datasets.logs import nuplan_tables
 from deepval.datasets.logs.geopackage import Database, open_database
 from deepval.datasets.logs.log import Log, route_of, route_starts
 from deepval.datasets.logs.nuplan_choice import chosen_scenes, is_choice, logs_below
-from deepval.datasets.logs.nuplan_tables import (
-    TABLES,
-    join_drives,
-    map_file,
-    numbers,
-    read_boxes,
-    read_lane_map,
-    read_red_lights,
-    token_text,
-)
 from deepval.datasets.logs.states import unit_of
 from deepval.datasets.logs.unpickling import unpickle
 from deepval.errors import InputError, InputWarning
@@ -150,7 +141,7 @@ NEEDED = {
     "scene": ("token", "roadblock_ids"),
     "lidar_pc": ("token", "ego_pose_token", "scene_token", "timestamp"),
     "ego_pose": ("token", *POSE),
-} | TABLES
+} | nuplan_tables.TABLES
 
 
 class Sweeps(NamedTuple):
@@ -197,10 +188,12 @@ def read_drives(
         location = _location(database)
         routes = frozenset(roadblock for sweeps in scenarios for roadblock in sweeps.route)
         drive_m = np.concatenate([sweeps.pose[:, :2] for sweeps in scenarios])
-        lane_map = read_lane_map(map_file(maps, location), location, drive_m=drive_m, routes=routes)
+        lane_map = nuplan_tables.read_lane_map(
+            nuplan_tables.map_file(maps, location), location, drive_m=drive_m, routes=routes
+        )
         camera = read_camera(database)
         tokens = [token for sweeps in scenarios for token in sweeps.tokens]
-        boxes, shut = read_boxes(database, tokens), read_red_lights(database, tokens)
+        boxes, shut = nuplan_tables.read_boxes(database, tokens), nuplan_tables.read_red_lights(database, tokens)
         drives, first = [], 0
         for sweeps in scenarios:
             steps = slice(first, first + len(sweeps.tokens))
@@ -255,7 +248,7 @@ def _scenarios(database: Database, chosen: frozenset[str] | None) -> list[Sweeps
     scenarios = [
         _sweeps(database, token, route, rows=database.rows(query, (token,)))
         for token, route in scenes
-        if chosen is None or token_text(token) in chosen
+        if chosen is None or nuplan_tables.token_text(token) in chosen
     ]
     gaps = [np.flatnonzero(np.abs(np.diff(sweeps.time_us) * 1e-6 - STEP_S) > LATE_S) for sweeps in scenarios]
     whole = [sweeps for sweeps, gap in zip(scenarios, gaps, strict=True) if not len(gap)]
@@ -272,10 +265,12 @@ def _scenarios(database: Database, chosen: frozenset[str] | None) -> list[Sweeps
 
 
 def _sweeps(database: Database, scene: Any, route: Any, *, rows: list[tuple[Any, ...]]) -> Sweeps:
-    name = token_text(scene)
+    name = nuplan_tables.token_text(scene)
     source = f"{database.path}: scene {name}"
     rows = rows[::EVERY]
-    table = numbers([row[1:] for row in rows], f"{source}, timestamps and ego poses", columns=1 + len(POSE))
+    table = nuplan_tables.numbers(
+        [row[1:] for row in rows], f"{source}, timestamps and ego poses", columns=1 + len(POSE)
+    )
     if not np.isfinite(table).all():
         raise InputError(
             f"{source}: every sweep must have a timestamp and an ego pose of finite numbers; one does not."
@@ -367,7 +362,7 @@ class Nuplan(Dataset):
         with open_database(path, what="a nuPlan log") as database:
             database.require({"log": NEEDED["log"]})
             location = _location(database)
-        chart = map_file(self.maps, location)
+        chart = nuplan_tables.map_file(self.maps, location)
         return {f"{unit}.db": path, f"maps/{location}/{chart.parent.name}/map.gpkg": chart}
 
     def choice(self, unit: str) -> dict[str, Any]:
@@ -393,7 +388,7 @@ class Nuplan(Dataset):
     def read_unit(self, unit: str) -> tuple[Scene, Truth]:
         """The scene at the states of all scenarios of one log, and its reference."""
         units = [(*unit_of(log), {"image_paths": paths, "unpictured": n}) for log, paths, n in self.read_drives(unit)]
-        return join_drives([(replace(scene, **pictures), truth) for scene, truth, pictures in units])
+        return nuplan_tables.join_drives([(replace(scene, **pictures), truth) for scene, truth, pictures in units])
 
     def read_drives(self, unit: str) -> list[NuplanDrive]:
         """All steps of the scenarios of one log, in time order."""

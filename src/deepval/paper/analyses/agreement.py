@@ -10,7 +10,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.judging.concordance import affected, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import ratio
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     CellColumns,
     Units,
@@ -106,8 +106,8 @@ def chart(rows: Sequence[GainRow]) -> Chart:
     return shares("Perception gain and decision value of opposite sign", dots, line=0.5)
 
 
-AGREEMENT = Analysis(
-    "agreement",
+AGREEMENT = declare(
+    __name__,
     shows="Compare perception gain with decision value",
     details=(
         "Perception gain (E1 to E8) against decision value: rank correlation, harm where perception "
@@ -116,9 +116,6 @@ AGREEMENT = Analysis(
     see="definitions.md#agreement",
     paper="sign agreement",
     example="cells/braking-monocular",
-    rows=rows,
     kind=GainRow,
-    table=table,
-    chart=chart,
     by="cell",
 )

@@ -14,15 +14,15 @@ from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError, InputWarning
+from deepval.fit_targets import arbiter
 from deepval.judging.allowances import LEVELS, Selection
 from deepval.paper.analyses.selection_regret import RANDOM, not_chosen_on, pools
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import CellName, column, declared_table, high, level, loss_table, low, or_nothing
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number, percent
 from deepval.results import Result, row_from
-from deepval.targets import arbiter
 
 
 @dataclass(frozen=True)
@@ -164,8 +164,8 @@ def chart(rows: Sequence[ArbiterRow]) -> Chart:
     return plain("nDG on the test units", dots, line=0.0)
 
 
-ARBITER = Analysis(
-    "arbiter",
+ARBITER = declare(
+    __name__,
     shows="Choose an allocator for each budget",
     details=(
         "At each budget the allocator with the largest gain on validation units, and its nDG on test units beside that "
@@ -175,10 +175,7 @@ ARBITER = Analysis(
     see="definitions.md#arbiter",
     paper="budget-adaptive arbiter",
     example="cells/braking-monocular -a router-gbm-value -a router-mlp-value",
-    rows=rows,
     kind=ArbiterRow,
-    table=table,
-    chart=chart,
     takes={"cells": "cells", "scores": "train_scores"},
     by="cell",
     judges=True,

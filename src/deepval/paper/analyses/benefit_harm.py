@@ -13,7 +13,7 @@ from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.over_cells import PooledComparison, compare_over
-from deepval.paper.analysis import RESULTS, Analysis
+from deepval.paper.analysis import RESULTS, declare
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.figures import style
@@ -297,8 +297,8 @@ def figure(rows: Sequence[BenefitHarmRow]) -> Any:
     return stacked(entries, at, colours, total="Net gain")
 
 
-BENEFIT_HARM = Analysis(
-    "benefit-harm",
+BENEFIT_HARM = declare(
+    __name__,
     shows="Show captured benefit and incurred harm",
     details=(
         "Benefit captured and harm incurred against random, by cell and as means over cells, and the gap to "
@@ -306,10 +306,6 @@ BENEFIT_HARM = Analysis(
     ),
     paper="benefit captured and harm incurred",
     example="cells/braking-monocular cells/braking-oracle",
-    rows=rows,
     kind=BenefitHarmRow,
-    tables=tables,
-    chart=chart,
-    figure=figure,
     takes=RESULTS,
 )

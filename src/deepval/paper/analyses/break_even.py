@@ -12,7 +12,7 @@ from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import LEVELS, Latency, Measured, allowance
 from deepval.judging.audits import break_even
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     AllocatorName,
     BudgetColumns,
@@ -206,8 +206,8 @@ def chart(rows: Sequence[BreakEvenRow]) -> Chart:
     return plain(f"Cost per input ({units}), median and range over cells", dots, line=0.0)
 
 
-BREAK_EVEN = Analysis(
-    "break-even",
+BREAK_EVEN = declare(
+    __name__,
     shows="Show what a ranking may cost per input",
     details=(
         "The costs per input at which a ranking still reaches random's gain, by cell; medians over cells, "
@@ -215,13 +215,8 @@ BREAK_EVEN = Analysis(
     ),
     paper="break-even overhead",
     example="cells/braking-monocular --costs jetson-agx-xavier --alpha 0.2",
-    rows=rows,
     kind=(BreakEvenRow, AffordableRow),
-    table=table,
-    chart=chart,
     takes={"cells": "cells", "scores": "scores_with_cost", "costs": "costs"},
     judges=True,
-    over_cells=over_cells,
-    over_cells_table=over_cells_table,
     summary_is_record=True,
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     AllocatorName,
     BudgetColumns,
@@ -226,19 +226,15 @@ def chart(rows: Sequence[ChargedRow]) -> Chart:
     return plain(f"nDG at {at}, mean over the cells in which it can pay for itself", dots, line=0.0)
 
 
-BUDGETS = Analysis(
-    "budgets",
+BUDGETS = declare(
+    __name__,
     shows="Show allocators under measured budgets",
     details="nDG by level under measured budgets beside free ones, and the share of inputs left to escalate.",
     see="definitions.md#measured-budgets",
     paper="measured budgets, overheads",
     example="cells/braking-monocular --costs jetson-agx-xavier --figure budgets.pdf",
-    rows=rows,
     kind=(ChargedRow, OverheadRow),
-    table=table,
-    chart=chart,
     takes={"results": "charged"},
     over_cells=overheads,
     over_cells_table=overhead_table,
-    figure=figure,
 )

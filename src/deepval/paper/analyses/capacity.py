@@ -13,7 +13,7 @@ import numpy as np
 from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import LEVELS
 from deepval.judging.oracle import oracle_gain
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import CellName, Units, column, count, declared_table, level, loss_table, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -95,15 +95,12 @@ def chart(rows: Sequence[CapacityRow]) -> Chart:
     return shares("Harm that the quota forces, share of the all-cheap loss", dots, line=0.0)
 
 
-CAPACITY = Analysis(
-    "capacity",
+CAPACITY = declare(
+    __name__,
     shows="Show whether a quota forces harm",
     details="Whether enough inputs are not harmed for a quota and a capacity to have the same oracle.",
     paper="quota and capacity",
     example="cells/braking-monocular",
-    rows=rows,
     kind=CapacityRow,
-    table=table,
-    chart=chart,
     judges=True,
 )

@@ -10,7 +10,7 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import objects_of_mode, unit_data
 from deepval.errors import InputError
 from deepval.paper.analyses.mechanism import changes_of
-from deepval.paper.analysis import LOCATED, Analysis
+from deepval.paper.analysis import LOCATED, declare
 from deepval.paper.row_columns import CellName, Units, column, loss_table
 from deepval.progress import Watch, unwatched
 from deepval.report.figures.inputs import differences
@@ -84,8 +84,8 @@ def table(rows: Sequence[ChangeRow]) -> Table:
     return Table("Objects in the corridor that one mode reports", header, lines_of(lines), notes)
 
 
-CHANGES = Analysis(
-    "changes",
+CHANGES = declare(
+    __name__,
     shows="Show corridor objects that one mode reports",
     details=(
         "Objects in the corridor that only one mode reports, on helped and harmed inputs; --figure draws them "
@@ -94,9 +94,7 @@ CHANGES = Analysis(
     see="analyses.md#gallery",
     paper="bird's-eye view of what escalation changes",
     example="cells/braking-oracle --root kitti_tracking --mode a=a.parquet --mode b=b.parquet --figure changes.png",
-    rows=rows,
     kind=ChangeRow,
-    table=table,
     figure=differences,
     takes=LOCATED,
     by="cell",

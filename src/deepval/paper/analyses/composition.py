@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deepval.cells.folder import BuiltCell
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     CellColumns,
     Units,
@@ -78,15 +78,12 @@ def chart(rows: Sequence[CompositionRow]) -> Chart:
     return shares("Share of the term", dots, line=0.0)
 
 
-COMPOSITION = Analysis(
-    "composition",
+COMPOSITION = declare(
+    __name__,
     shows="Split benefit and harm by loss term",
     details="Total benefit and total harm of each loss term.",
     paper="harm composition",
     example="cells/braking-monocular",
-    rows=rows,
     kind=CompositionRow,
-    table=table,
-    chart=chart,
     by="cell",
 )

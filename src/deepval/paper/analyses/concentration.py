@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.paper.analysis import RESULTS, Analysis
+from deepval.paper.analysis import RESULTS, declare
 from deepval.paper.row_columns import (
     AllocatorName,
     CellName,
@@ -86,8 +86,8 @@ def chart(rows: Sequence[ConcentrationRow]) -> Chart:
     return plain("nDG", dots, line=0.0)
 
 
-CONCENTRATION = Analysis(
-    "concentration",
+CONCENTRATION = declare(
+    __name__,
     shows="Show how much depends on one unit",
     details=(
         "The unit with the largest share of the possible gain, the gain realised elsewhere, and the least "
@@ -95,9 +95,6 @@ CONCENTRATION = Analysis(
     ),
     paper="leave-one-out, concentration audit",
     example="cells/braking-monocular",
-    rows=rows,
     kind=ConcentrationRow,
-    table=table,
-    chart=chart,
     takes=RESULTS,
 )

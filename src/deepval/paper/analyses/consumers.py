@@ -13,7 +13,7 @@ from deepval.errors import InputError
 from deepval.judging.concordance import affected, pair_counts, reversal, spearman
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import ratio
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import Units, column, count, declared_table, high, loss_table, low, sees_the_same, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -126,16 +126,13 @@ def chart(rows: Sequence[ConsumerPair]) -> Chart:
     return shares("Inputs that one consumer finds helped and the other harmed", dots, line=0.5)
 
 
-CONSUMERS = Analysis(
-    "consumers",
+CONSUMERS = declare(
+    __name__,
     shows="Compare two consumers of the same perception",
     details="Opposite signs, pairs of inputs in opposite order, and gamma for two consumers.",
     paper="cross-consumer signs, pairwise disagreement",
     example="cells/braking-monocular cells/receding-horizon-monocular",
-    rows=rows,
     kind=ConsumerPair,
-    table=table,
-    chart=chart,
     by="view",
     least=2,
 )

@@ -16,6 +16,7 @@ from deepval.cells.fitting import Scored, fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError, InputWarning, NothingToLearnError
+from deepval.fit_targets import TARGETS, Gain, RoutingObjective
 from deepval.judging.allowances import Selection
 from deepval.judging.over_cells import PooledComparison, compare_bases, together
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, share
@@ -23,7 +24,6 @@ from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.text_tables import Table, TableCell, interval, number, percent
 from deepval.results import Result, row_from
-from deepval.targets import TARGETS, Gain, RoutingObjective
 
 ON = " on "
 
@@ -188,7 +188,7 @@ class Contrast(BudgetColumns, LabelColumns):
     reason: str | None = column("Why something is None")
 
 
-def contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]) -> list[Contrast]:
+def label_contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, str]]) -> list[Contrast]:
     """Per recipe, pair of labels and budget: the mean over the cells that have both labels, then each of these cells.
 
     Args:

@@ -17,7 +17,7 @@ from deepval.cells.spec import CellSpec
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of
 from deepval.judging.concordance import affected, pair_counts, sign_disagreement, spearman
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import CellName, Form, column, decimals, declared_table, share
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number, percent
@@ -318,14 +318,13 @@ def _viability(rows: Sequence[ViabilityRow]) -> Table:
     return declared_table(ViabilityRow, rows, "Viability", notes=(note,), group=("cell",))
 
 
-EXTERNAL = Analysis(
-    "external",
+EXTERNAL = declare(
+    __name__,
     shows="Compare published planners under five losses",
     details=("Published planners under five losses, their agreement, and their viability against constant velocity."),
     see="definitions.md#external-track",
     paper="external planners",
     example="cells/pdm-closed-safety-tracks cells/idm-safety-tracks",
-    rows=rows,
     kind=ExternalTrack,
     tables=external_tables,
     whole=True,

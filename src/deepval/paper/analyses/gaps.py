@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import AllocatorName, BudgetColumns, CellName, Form, column, declared_table, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.figures.gain_figures import CAUSES, stacked
@@ -166,20 +166,14 @@ def figure(rows: Sequence[GapRow]) -> Any:
     return stacked(entries, f"Gap at {' or '.join(budgets)}, mean over {cells}", CAUSES)
 
 
-GAPS = Analysis(
-    "gaps",
+GAPS = declare(
+    __name__,
     shows="Split the gap to the oracle into its causes",
     details="The gap to the zero-cost oracle as overhead, ranking and causal enforcement, by cell and as means.",
     see="definitions.md#where-the-gap-goes",
     paper="overhead, ranking, causal",
     example="cells/braking-monocular -a router-mlp-value -a gate-ridge",
-    rows=rows,
     kind=(GapRow, GapMean),
-    table=table,
-    chart=chart,
-    figure=figure,
     takes={"results": "causal"},
-    over_cells=over_cells,
-    over_cells_table=over_cells_table,
     summary_is_record=True,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.paper.analysis import RESULTS, Analysis
+from deepval.paper.analysis import RESULTS, declare
 from deepval.paper.row_columns import CellName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, percent
@@ -48,15 +48,12 @@ def chart(rows: Sequence[WidthRow]) -> Chart:
     )
 
 
-HALF_WIDTHS = Analysis(
-    "half-widths",
+HALF_WIDTHS = declare(
+    __name__,
     shows="Show how wide the intervals are",
     details="Median half-width of the paired interval, by cell and budget.",
     paper="typical half-widths",
     example="cells/braking-monocular result.json",
-    rows=rows,
     kind=WidthRow,
-    table=table,
-    chart=chart,
     takes=RESULTS,
 )

@@ -12,7 +12,7 @@ from typing import Literal
 
 from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.paper.analyses.selection_regret import FEWEST_TEST
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import AllocatorName, BudgetColumns, CellName, column, high, low
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import MISSING, Table, TableCell, interval, mark_of, number, percent
@@ -193,8 +193,8 @@ def chart(rows: Sequence[HeldOutRow]) -> Chart:
     return plain(f"nDG at {at:.0%} on test units, a dot for each cell", dots, line=0.0)
 
 
-HELD_OUT = Analysis(
-    "held-out",
+HELD_OUT = declare(
+    __name__,
     shows="Show every allocator on the test units",
     details=(
         "Normalized decision gain (nDG) of every allocator on the test units, by cell and budget, marked "
@@ -202,9 +202,6 @@ HELD_OUT = Analysis(
     ),
     paper="held-out tables",
     example="cells/braking-monocular cells/braking-oracle",
-    rows=rows,
     kind=HeldOutRow,
-    table=table,
-    chart=chart,
     takes={"results": "results", "diagnostic_results": "diagnostic_results", "diagnostic_names": "diagnostic_names"},
 )

@@ -11,7 +11,7 @@ from typing import Any
 from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import LEVELS, Energy, Latency, Measured, allowance
 from deepval.judging.mode_samples import optima
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     BudgetColumns,
     CellName,
@@ -140,17 +140,14 @@ def chart(rows: Sequence[LadderRow]) -> Chart:
     return shares("Part of the best plan's gain that the top mode alone reaches", dots, line=1.0)
 
 
-LADDER = Analysis(
-    "ladder",
+LADDER = declare(
+    __name__,
     shows="Show the worth of choosing among several modes",
     details="Choosing among several modes beside the top mode alone, in milliseconds and millijoules.",
     see="definitions.md#more-than-two-modes",
     paper="multi-fidelity ladder",
     example="cells/braking-monocular --alpha 0.1 --alpha 0.2",
-    rows=rows,
     kind=LadderRow,
-    table=table,
-    chart=chart,
     takes={"cells": "cells", "costs": "costs"},
     budgets=("latency", "energy"),
     judges=True,

@@ -11,7 +11,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import input_frames, unit_data
 from deepval.errors import InputError
-from deepval.paper.analysis import LOCATED, Analysis, Option
+from deepval.paper.analysis import LOCATED, Option, declare
 from deepval.paper.row_columns import Units, column, count, decimals, declared_table
 from deepval.perception.placing import lift_bias
 from deepval.perception.reported.detections import DetectionSet
@@ -96,17 +96,14 @@ def chart(rows: Sequence[LiftRow]) -> Chart:
     return plain("Lifted less reference range, median (m)", dots, line=0.0)
 
 
-LIFT = Analysis(
-    "lift",
+LIFT = declare(
+    __name__,
     shows="Show the error of lifted ranges",
     details="Lifted range minus reference range, by mode and band of ranges; also with the whole rigid transform.",
     see="definitions.md#lift-bias",
     paper="lift bias",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    rows=rows,
     kind=LiftRow,
-    table=table,
-    chart=chart,
     takes=LOCATED,
     needs_data=True,
 )

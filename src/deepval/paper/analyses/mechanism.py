@@ -20,7 +20,7 @@ from deepval.geometry.boxes import frame_pairs, iou
 from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.resamples import Ratio, ratio
-from deepval.paper.analysis import LOCATED, Analysis
+from deepval.paper.analysis import LOCATED, declare
 from deepval.paper.row_columns import (
     CellColumns,
     Form,
@@ -358,8 +358,8 @@ def chart(rows: Sequence[MechanismRow]) -> Chart:
     return shares("Share of such inputs", dots)
 
 
-MECHANISM = Analysis(
-    "mechanism",
+MECHANISM = declare(
+    __name__,
     shows="Show which detections help and which harm",
     details=(
         "Changes of false positives, misses and boxes on helped, harmed and unaffected inputs; with the "
@@ -368,10 +368,7 @@ MECHANISM = Analysis(
     see="analyses.md#harm-mechanism",
     paper="harm mechanism",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    rows=rows,
     kind=MechanismRow,
-    table=table,
-    chart=chart,
     takes=LOCATED,
     by="cell",
 )

@@ -6,27 +6,15 @@ Architecture, inputs, settings and fit units stay the same; only the label is sw
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.paper.analyses.contrasts import (
-    CLASSIFIERS,
-    GAINS,
-    GATES,
-    ON_LABELS,
-    REGRESSORS,
-    VALUE,
-    Contrast,
-    cell_table,
-    contrasts,
-    pooled_table,
-    single,
-)
-from deepval.paper.analysis import Analysis
+from deepval.paper.analyses import contrasts
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import BudgetColumns, column
 from deepval.report.text_tables import Table
 from deepval.results import Result, lists_by_key
 
-LABELS = (VALUE, *GAINS)
+LABELS = (contrasts.VALUE, *contrasts.GAINS)
 """The labels that recipes are fitted on."""
-RECIPES = (*GATES, *REGRESSORS, *CLASSIFIERS)
+RECIPES = (*contrasts.GATES, *contrasts.REGRESSORS, *contrasts.CLASSIFIERS)
 """The paper's six architectures."""
 
 
@@ -46,37 +34,37 @@ class SwapCount(BudgetColumns, GainName):
     perception: int = column("Pairs in which the perception gain is ahead: the interval lies below 0")
 
 
-def rows(results: Mapping[str, Result]) -> list[Contrast]:
+def rows(results: Mapping[str, Result]) -> list[contrasts.Contrast]:
     """Per recipe, perception gain and budget: decision value less the gain, as the mean over cells, then by cell."""
-    return contrasts(results, [(VALUE.name, gain.name) for gain in GAINS])
+    return contrasts.label_contrasts(results, [(contrasts.VALUE.name, gain.name) for gain in contrasts.GAINS])
 
 
-def counts(rows: Sequence[Contrast]) -> list[SwapCount]:
+def counts(rows: Sequence[contrasts.Contrast]) -> list[SwapCount]:
     """One row per perception gain and budget."""
-    met = lists_by_key(((row.against, row.budget), row.verdict) for row in single(rows))
+    met = lists_by_key(((row.against, row.budget), row.verdict) for row in contrasts.single(rows))
     return [
         SwapCount(label, **vars(budget), pairs=len(won), decision=won.count("better"), perception=won.count("worse"))
         for (label, budget), won in met.items()
     ]
 
 
-def table(rows: Sequence[Contrast]) -> Table:
+def table(rows: Sequence[contrasts.Contrast]) -> Table:
     """The means over cells, and how often either label wins."""
     notes = [
         f"{count.budget.label}: of {count.pairs} pairs of cell and recipe, decision value is ahead in {count.decision} "
         f"and {count.label} in {count.perception}."
         for count in counts(rows)
     ]
-    return pooled_table("Training on decision value or on perception gain", rows, notes)
+    return contrasts.pooled_table("Training on decision value or on perception gain", rows, notes)
 
 
-def tables(rows: Sequence[Contrast]) -> list[Table]:
+def tables(rows: Sequence[contrasts.Contrast]) -> list[Table]:
     """The means over cells, then the cells."""
-    return [table(rows), cell_table("Training on decision value or on perception gain, cell by cell", rows)]
+    return [table(rows), contrasts.cell_table("Training on decision value or on perception gain, cell by cell", rows)]
 
 
-OBJECTIVE_SWAP = Analysis(
-    "objective-swap",
+OBJECTIVE_SWAP = declare(
+    __name__,
     shows="Compare fits on decision value and perception gain",
     details=(
         "The same allocators fitted on decision value and on perception gains (E1, E5, E8): paired "
@@ -84,9 +72,7 @@ OBJECTIVE_SWAP = Analysis(
     ),
     paper="training on perception gain",
     example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a gate-gbm",
-    rows=rows,
-    tables=tables,
-    **ON_LABELS,
+    **contrasts.ON_LABELS,
     recipes=RECIPES,
     labels=LABELS,
 )

@@ -11,7 +11,7 @@ import numpy as np
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import input_frames, unit_data
-from deepval.paper.analysis import LOCATED, Analysis
+from deepval.paper.analysis import LOCATED, declare
 from deepval.paper.row_columns import CellName, Units, column, count, decimals, declared_table
 from deepval.paper.row_columns import share as in_percent
 from deepval.perception.placing import PLACINGS, Tracks, reference_partners
@@ -105,16 +105,14 @@ def table(rows: Sequence[ObservationRow]) -> Table:
     return declared_table(ObservationRow, rows, "What every mode detects", notes=notes)
 
 
-OBSERVATIONS = Analysis(
-    "observations",
+OBSERVATIONS = declare(
+    __name__,
     shows="Show what every mode detects",
     details="Objects in view, detected ones and false positives per frame, recall by range, and unmatched frames.",
     see="definitions.md#observations",
     paper="statistics of the observation builder",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    rows=rows,
     kind=ObservationRow,
-    table=table,
     takes=LOCATED,
     needs_data=True,
 )

@@ -19,7 +19,7 @@ from deepval.cells.spec import CellSpec, ModeSpec, units_of
 from deepval.cells.unit import UnitData, input_frames, objects_of_mode, unit_data, used_detections, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analysis import LOCATED, Analysis, Option
+from deepval.paper.analysis import LOCATED, Option, declare
 from deepval.paper.row_columns import (
     CellColumns,
     HarmColumns,
@@ -113,8 +113,8 @@ def ends_of(spec: CellSpec, *, watch: Watch = unwatched) -> Ends:
     """The score scales of the cheapest and the fullest mode on the training units."""
     if not spec.roles.train:
         raise InputError(
-            f"{spec.name}: operating points are chosen on training units; {len(spec.units)} units are too few for a "
-            "split and leave none: build the cell from more units."
+            f"{spec.name}: operating points are chosen on training units, and there are none: {spec.roles.too_few}. "
+            "Build the cell from more units."
         )
     modes, scores, boxed = (spec.modes[0], spec.modes[-1]), ([], []), True
     for unit in watch(spec.roles.train, "scores"):
@@ -461,8 +461,8 @@ def _notes(rows: Sequence[OperatingRow]) -> Iterator[str]:
             )
 
 
-OPERATING_POINTS = Analysis(
-    "operating-points",
+OPERATING_POINTS = declare(
+    __name__,
     shows="Show harm at other detection thresholds",
     details=(
         "Harm under thresholds matched by boxes, F1 or precision (S0 to S3), under 25 pairs of thresholds, "
@@ -471,9 +471,7 @@ OPERATING_POINTS = Analysis(
     see="definitions.md#operating-points",
     paper="operating points",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    rows=rows,
     kind=OperatingRow,
-    table=table,
     takes=LOCATED,
     by="cell",
     long=True,

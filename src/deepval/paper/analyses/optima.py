@@ -13,7 +13,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.checks import share_of_inputs
 from deepval.judging.concordance import transfer
 from deepval.paper.analyses.consumers import pairs, shared_inputs
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import Units, column, count, declared_table, level
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
@@ -88,16 +88,13 @@ def chart(rows: Sequence[OptimumRow]) -> Chart:
     return plain("nDG", dots, line=0.0)
 
 
-OPTIMA = Analysis(
-    "optima",
+OPTIMA = declare(
+    __name__,
     shows="Judge one consumer's optimum by another",
     details="What the best and the worst of one consumer's optimal allocations are worth to another.",
     paper="tie-invariant transfer",
     example="cells/braking-monocular cells/receding-horizon-monocular --alpha 0.2",
-    rows=rows,
     kind=OptimumRow,
-    table=table,
-    chart=chart,
     by="view",
     least=2,
 )

@@ -16,7 +16,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.checks import share_of_inputs
 from deepval.judging.oracle import ranking_violation, regret
 from deepval.paper.analyses.ties import RankingColumns, rankings
-from deepval.paper.analysis import Analysis, Option
+from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import Units, column, count, declared_table, loss_table, or_dash, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -158,8 +158,8 @@ def chart(rows: Sequence[OptimalityRow]) -> Chart:
     return shares("Regret, share of the all-cheap loss", dots, line=0.0)
 
 
-OPTIMALITY = Analysis(
-    "optimality",
+OPTIMALITY = declare(
+    __name__,
     shows="Check rankings for optimality and show regret",
     details=(
         "Whether a ranking is optimal at every budget (Proposition 1), two inputs that prove the contrary, and the "
@@ -169,10 +169,7 @@ OPTIMALITY = Analysis(
     see="definitions.md#selection-ties-gain-ndg",
     paper="Proposition 1, abstention, top-k regret",
     example="cells/braking-monocular --scores --abstain-below 0",
-    rows=rows,
     kind=OptimalityRow,
-    table=table,
-    chart=chart,
     takes={"cells": "cells", "scores": "aligned"},
     by="cell",
     judges=True,

@@ -18,7 +18,7 @@ from deepval.engines import Map
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.judging.allowances import LEVELS, Selection
 from deepval.paper.analyses.contrasts import GATES
-from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
+from deepval.paper.analysis import FIRST_OF_PAIR, Option, declare
 from deepval.paper.row_columns import AllocatorName, CellName, column, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
@@ -164,8 +164,8 @@ def chart(rows: Sequence[OutOfFoldRow]) -> Chart:
     return plain(f"nDG at {at:.0%}, {STANDING}", dots, line=0.0)
 
 
-OUT_OF_FOLD = Analysis(
-    "out-of-fold",
+OUT_OF_FOLD = declare(
+    __name__,
     shows="Show allocators out of fold over all units",
     details=(
         "Allocators over all units, each unit scored by a fit on the others. These numbers are released, not scored."
@@ -173,10 +173,7 @@ OUT_OF_FOLD = Analysis(
     see="definitions.md#out-of-fold",
     paper="held-out allocation",
     example="cells/braking-monocular -a gate-ridge -a gate-gbm",
-    rows=rows,
     kind=OutOfFoldRow,
-    table=table,
-    chart=chart,
     takes={"cells": "cells", "results": "free"},
     by="cell",
     judges=True,

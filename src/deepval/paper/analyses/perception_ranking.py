@@ -26,7 +26,7 @@ from deepval.paper.analyses.selection_regret import (
     ranked,
     too_few,
 )
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import CellName, column, decimals, declared_table, loss_table, loss_title
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
@@ -130,7 +130,7 @@ def rows(
     return records
 
 
-def over_cells(rows: Sequence[RankingRow]) -> list[RankingMean]:
+def counts_over_cells(rows: Sequence[RankingRow]) -> list[RankingMean]:
     """One row per pool and perception loss."""
     by = sorted(rows, key=lambda row: (POOLS.index(row.pool), row.loss))
     records = []
@@ -172,7 +172,7 @@ def table(rows: Sequence[RankingRow]) -> Table:
             )
             for i, row in enumerate(members)
         )
-        for pool, members in groupby(over_cells(rows), key=lambda row: row.pool)
+        for pool, members in groupby(counts_over_cells(rows), key=lambda row: row.pool)
     ]
     notes = (
         "pairs: of cell and budget, on test units; apart: those in which no signal is best under both objectives. "
@@ -210,12 +210,12 @@ def tables(rows: Sequence[RankingRow]) -> list[Table]:
 
 def chart(rows: Sequence[RankingRow]) -> Chart:
     """Share of pairs without a common best signal for each perception loss, a series for each pool."""
-    dots = [Dot(loss_title(row.loss), row.pool, row.share) for row in over_cells(rows)]
+    dots = [Dot(loss_title(row.loss), row.pool, row.share) for row in counts_over_cells(rows)]
     return shares("Pairs without a common best signal", dots)
 
 
-PERCEPTION_RANKING = Analysis(
-    "perception-ranking",
+PERCEPTION_RANKING = declare(
+    __name__,
     shows="Compare the best signals by perception and decision",
     details=(
         "How often the best signal by perception gain and the best by decision gain differ, over cells and budgets."
@@ -223,10 +223,7 @@ PERCEPTION_RANKING = Analysis(
     see="definitions.md#choosing-an-allocator",
     paper="rank by perception gain",
     example="cells/braking-monocular cells/braking-oracle -a gate-ridge",
-    rows=rows,
     kind=RankingRow,
-    tables=tables,
-    chart=chart,
     takes={"cells": "cells", "scores": "scores", "diagnostics": "diagnostics"},
     judges=True,
 )

@@ -15,7 +15,7 @@ from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import input_frames, unit_data, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
-from deepval.paper.analysis import LOCATED, Analysis
+from deepval.paper.analysis import LOCATED, declare
 from deepval.paper.row_columns import (
     CellColumns,
     HarmColumns,
@@ -161,16 +161,14 @@ def _notes(rows: Sequence[PersistenceRow]) -> Iterator[str]:
         )
 
 
-PERSISTENCE = Analysis(
-    "persistence",
+PERSISTENCE = declare(
+    __name__,
     shows="Show harm with a three-frame persistence filter",
     details="Harm when a detection must persist over three frames, beside harm without the filter.",
     see="definitions.md#persistence",
     paper="persistence filter",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    rows=rows,
     kind=PersistenceRow,
-    table=table,
     takes=LOCATED,
     by="cell",
     needs_data=True,

@@ -7,26 +7,15 @@ AP-swap). The routers here are ours, so the objectives are judged, not the publi
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.paper.analyses.contrasts import (
-    CLASSIFIERS,
-    ON_LABELS,
-    PUBLISHED,
-    REGRESSORS,
-    VALUE,
-    Contrast,
-    cell_table,
-    contrasts,
-    pooled_table,
-    single,
-)
-from deepval.paper.analysis import Analysis
+from deepval.paper.analyses import contrasts
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import column, declared_table
 from deepval.report.text_tables import Table
 from deepval.results import Result
 
-LABELS = (VALUE, *PUBLISHED)
+LABELS = (contrasts.VALUE, *contrasts.PUBLISHED)
 """What recipes are fitted on."""
-RECIPES = (*REGRESSORS, *CLASSIFIERS)
+RECIPES = (*contrasts.REGRESSORS, *contrasts.CLASSIFIERS)
 """The paper's detection-list routers; its fifth architecture, the pixel router, needs pictures and an extra."""
 ROUTERS = "all"
 
@@ -50,23 +39,23 @@ class ObjectiveCount:
     behind: int = column("Combinations in which the interval is below 0", "behind")
 
 
-def rows(results: Mapping[str, Result]) -> list[Contrast]:
+def rows(results: Mapping[str, Result]) -> list[contrasts.Contrast]:
     """Per recipe, objective and budget: the objective less decision value, as the mean over cells, then by cell."""
-    return contrasts(results, [(label.name, VALUE.name) for label in PUBLISHED])
+    return contrasts.label_contrasts(results, [(label.name, contrasts.VALUE.name) for label in contrasts.PUBLISHED])
 
 
-def counts(rows: Sequence[Contrast]) -> list[ObjectiveCount]:
+def counts(rows: Sequence[contrasts.Contrast]) -> list[ObjectiveCount]:
     """One row per published objective for all recipes together, then for each."""
     records = []
     for label in dict.fromkeys(row.label for row in rows):
-        own = [row for row in single(rows) if row.label == label]
+        own = [row for row in contrasts.single(rows) if row.label == label]
         names = dict.fromkeys(row.recipe for row in own)
         groups = {ROUTERS: own} | {name: [row for row in own if row.recipe == name] for name in names}
         records += [_count(label, name, members) for name, members in groups.items()]
     return records
 
 
-def _count(label: str, recipe: str, members: Sequence[Contrast]) -> ObjectiveCount:
+def _count(label: str, recipe: str, members: Sequence[contrasts.Contrast]) -> ObjectiveCount:
     won = [(row.versus_random == "better", row.against_versus_random == "better") for row in members]
     return ObjectiveCount(
         label=label,
@@ -81,7 +70,7 @@ def _count(label: str, recipe: str, members: Sequence[Contrast]) -> ObjectiveCou
     )
 
 
-def table(rows: Sequence[Contrast]) -> Table:
+def table(rows: Sequence[contrasts.Contrast]) -> Table:
     """The counts as a table, with the rows in which one of the two beats random and the other does not."""
     records = counts(rows)
     every = [row for row in records if row.recipe == ROUTERS]
@@ -94,14 +83,14 @@ def table(rows: Sequence[Contrast]) -> Table:
     return declared_table(ObjectiveCount, records, "Published routing objectives against decision value", notes=notes)
 
 
-def tables(rows: Sequence[Contrast]) -> list[Table]:
+def tables(rows: Sequence[contrasts.Contrast]) -> list[Table]:
     """The counts, the means over cells, then the cells."""
     title = "Published objectives less decision value"
-    return [table(rows), pooled_table(title, rows), cell_table(f"{title}, cell by cell", rows)]
+    return [table(rows), contrasts.pooled_table(title, rows), contrasts.cell_table(f"{title}, cell by cell", rows)]
 
 
-PUBLISHED_OBJECTIVES = Analysis(
-    "published-objectives",
+PUBLISHED_OBJECTIVES = declare(
+    __name__,
     shows="Compare fits on published objectives",
     details=(
         "The same routers fitted on decision value, on ORIC's reward and on AP-swap: wins against random, "
@@ -109,9 +98,7 @@ PUBLISHED_OBJECTIVES = Analysis(
     ),
     paper="published routing objectives",
     example="cells/braking-monocular -a router-gbm-value -a router-gbm-binary",
-    rows=rows,
-    tables=tables,
-    **ON_LABELS,
+    **contrasts.ON_LABELS,
     recipes=RECIPES,
     labels=LABELS,
 )

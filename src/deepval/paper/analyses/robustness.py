@@ -21,7 +21,7 @@ from deepval.judging.allowances import Selection, allowance
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
-from deepval.paper.analysis import LOCATED, Analysis
+from deepval.paper.analysis import LOCATED, declare
 from deepval.paper.row_columns import HarmColumns, InputColumns, Units, column, declared_table, harm, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number
@@ -216,8 +216,8 @@ def _notes(rows: Sequence[RobustnessRow]) -> Iterator[str]:
     yield from dict.fromkeys(reasons)
 
 
-ROBUSTNESS = Analysis(
-    "robustness",
+ROBUSTNESS = declare(
+    __name__,
     shows="Show signals over sixteen configurations",
     details=(
         "What ranking by perception gain is worth over sixteen configurations of system, geometry and "
@@ -225,9 +225,7 @@ ROBUSTNESS = Analysis(
     ),
     paper="robustness",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    rows=rows,
     kind=RobustnessRow,
-    table=table,
     takes=LOCATED,
     judges=True,
     by="pair",

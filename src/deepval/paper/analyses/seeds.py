@@ -1,5 +1,6 @@
 """A cell and recipes -> how much a result depends on the seed of training: docs/definitions.md, Seeds and transfer."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -7,8 +8,9 @@ from typing import Annotated
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge
+from deepval.errors import InputWarning, NothingToLearnError
 from deepval.judging.allowances import Selection
-from deepval.paper.analysis import FIRST_OF_PAIR, Analysis, Option
+from deepval.paper.analysis import FIRST_OF_PAIR, Option, declare
 from deepval.paper.row_columns import AllocatorName, CellName, column, declared_table, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
@@ -48,11 +50,18 @@ def rows(
     draws: int = 1000,
     watch: Watch = unwatched,
 ) -> list[SeedStudy]:
-    """Each recipe fitted on each cell with seeds 0, 1, ... and judged on its test units."""
+    """Each recipe fitted on each cell with seeds 0, 1, ... and judged on its test units.
+
+    A cell that has nothing to learn is left out with a warning.
+    """
     names, records = list(recipes), []
     for name, cell in cells.items():
         for recipe in watch(names, f"seeds on {name}"):
-            scored = {seed: score_on(cell, fit_on(cell, recipe, seed=seed)) for seed in range(seeds)}
+            try:
+                scored = {seed: score_on(cell, fit_on(cell, recipe, seed=seed)) for seed in range(seeds)}
+            except NothingToLearnError as error:
+                warnings.warn(f"{name}, left out: {error}", InputWarning, stacklevel=2)
+                continue
             scores = {f"seed {seed}": item.over(cell.table) for seed, item in scored.items()}
             result = judge(cell, scores, [Selection(alpha)], command=None, draws=draws)
             judged_rows = [result.row(label) for label in scores]
@@ -74,17 +83,14 @@ def chart(rows: Sequence[SeedStudy]) -> Chart:
     return plain("nDG by training seed", dots, line=0.0)
 
 
-SEEDS = Analysis(
-    "seeds",
+SEEDS = declare(
+    __name__,
     shows="Show how results depend on the training seed",
     details="nDG and verdict of an allocator fitted with several seeds, and whether its scores are the same bits.",
     see="definitions.md#seeds-and-transfer",
     paper="seed study",
     example="cells/braking-monocular -a router-mlp-value -a gate-gbm",
-    rows=rows,
     kind=SeedStudy,
-    table=table,
-    chart=chart,
     by="cell",
     judges=True,
     long=True,

@@ -23,8 +23,8 @@ from deepval.judging.draws import Draws
 from deepval.judging.over_cells import Pair, mean_if_all, over_pairs, shared_draws
 from deepval.judging.resamples import Sample
 from deepval.judging.rows import Judged
-from deepval.judging.ties import inclusion
-from deepval.paper.analysis import Analysis, Option
+from deepval.judging.tie_expectations import inclusion
+from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import column, high, loss_table, loss_title, low
 from deepval.perception.reported.losses import LOSSES, perception_gains
 from deepval.progress import Watch, unwatched
@@ -426,8 +426,8 @@ def figure(rows: Sequence[RegretRow]) -> Any:
     return estimates(shares(f"Regret of choosing by misses at {percent(at, 0)}", dots))
 
 
-SELECTION_REGRET = Analysis(
-    "selection-regret",
+SELECTION_REGRET = declare(
+    __name__,
     shows="Show the cost of selecting by perception gain",
     details=(
         "Allocators selected on validation units by perception gain and by decision gain, and the loss on "
@@ -436,11 +436,7 @@ SELECTION_REGRET = Analysis(
     see="definitions.md#choosing-an-allocator",
     paper="selection regret",
     example="cells/braking-monocular cells/braking-oracle --loss E1 --loss E8",
-    rows=rows,
     kind=RegretRow,
-    tables=tables,
-    chart=chart,
-    figure=figure,
     takes={"cells": "cells", "scores": "train_scores"},
     judges=True,
 )

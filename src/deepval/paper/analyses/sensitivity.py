@@ -15,7 +15,7 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analysis import LOCATED, Analysis, Option
+from deepval.paper.analysis import LOCATED, Option, declare
 from deepval.paper.row_columns import (
     CellColumns,
     HarmColumns,
@@ -223,8 +223,8 @@ def _range(values: Sequence[float], form: Callable[[float | None], str]) -> tupl
     return f"{form(min(values))} to {form(max(values))}", ""
 
 
-SENSITIVITY = Analysis(
-    "sensitivity",
+SENSITIVITY = declare(
+    __name__,
     shows="Show harm under other loss weights and corridors",
     details=(
         "Harm under other weights of the loss and other corridor widths, one at a time. Settings that change "
@@ -232,9 +232,7 @@ SENSITIVITY = Analysis(
     ),
     paper="loss and corridor sensitivity",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    rows=rows,
     kind=SensitivityRow,
-    table=table,
     takes=LOCATED,
     by="cell",
 )

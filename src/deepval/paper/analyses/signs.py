@@ -9,7 +9,7 @@ from typing import Literal
 
 from deepval.cells.folder import BuiltCell
 from deepval.judging.draws import make_draws
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     CellColumns,
     HarmColumns,
@@ -106,8 +106,8 @@ def chart(rows: Sequence[SignRow]) -> Chart:
     )
 
 
-SIGNS = Analysis(
-    "signs",
+SIGNS = declare(
+    __name__,
     shows="Count helpful and harmful escalations",
     details=(
         "Affected and harmed inputs, the harm ratio, and the shares of the all-cheap loss that escalating "
@@ -115,9 +115,6 @@ SIGNS = Analysis(
     ),
     paper="tables of signs, oracle-geometry control",
     example="cells/braking-monocular cells/braking-oracle",
-    rows=rows,
     kind=SignRow,
-    table=table,
-    chart=chart,
     by="cell",
 )

@@ -13,7 +13,7 @@ from typing import Annotated
 from deepval.allocators import RECIPES, PixelRecipe, PixelRouter
 from deepval.allocators.allocator import SIGNALS
 from deepval.errors import InputError
-from deepval.paper.analysis import Analysis, Option
+from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import (
     AllocatorName,
     BudgetColumns,
@@ -188,18 +188,13 @@ def chart(rows: Sequence[SkippingRow]) -> Chart:
     return shares("Gain less random's, share of the all-cheap loss", dots, line=0.0)
 
 
-SKIPPING = Analysis(
-    "skipping",
+SKIPPING = declare(
+    __name__,
     shows="Charge routers that replace the cheap pass",
     details="Routers that need no cheap pass, charged for the full mode instead of both.",
     paper="skipping router",
     example="cells/braking-monocular --costs jetson-agx-xavier",
-    rows=rows,
     kind=(SkippingRow, SkippingCount),
-    table=table,
-    chart=chart,
     takes={"results": "skipping"},
-    over_cells=over_cells,
-    over_cells_table=over_cells_table,
     empty=("A skipping router must be among the scores of a cell; found none: give -a NAME, the name of its scores."),
 )

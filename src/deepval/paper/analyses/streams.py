@@ -18,7 +18,7 @@ from deepval.judging.draws import Draws
 from deepval.judging.over_cells import can_resample, mean_over_cells, shared_draws
 from deepval.judging.resamples import Sample
 from deepval.judging.stream_rows import RATE_TOLERANCE, Streamed
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import AllocatorName, BudgetColumns, column, declared_table, high, low
 from deepval.paper.row_columns import share as in_percent
 from deepval.report.charts import Chart, Dot, at_headline, plain
@@ -218,8 +218,8 @@ def chart(rows: Sequence[StreamRow]) -> Chart:
     return plain(f"nDG less the ranking's, {at}", dots, line=0.0)
 
 
-STREAMS = Analysis(
-    "streams",
+STREAMS = declare(
+    __name__,
     shows="Compare causal policies with the ranking",
     details=(
         "Four causal policies against the ranking in hindsight, pooled over cells and allocators, and rates "
@@ -228,10 +228,7 @@ STREAMS = Analysis(
     see="definitions.md#streaming",
     paper="streaming policies",
     example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a router-mlp-value",
-    rows=rows,
     kind=StreamRow,
-    table=table,
-    chart=chart,
     takes={"results": "streamed"},
     budgets=("selection",),
 )

@@ -8,51 +8,42 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from deepval.paper.analyses.contrasts import (
-    ON_LABELS,
-    PUBLISHED,
-    RANK,
-    REGRESSORS,
-    SIGNED_CDF,
-    VALUE,
-    Contrast,
-    cell_table,
-    contrasts,
-    pooled_table,
-)
-from deepval.paper.analysis import Analysis
+from deepval.paper.analyses import contrasts
+from deepval.paper.analysis import declare
 from deepval.report.charts import at_headline
 from deepval.report.figures.gain_figures import heat_map
 from deepval.report.text_tables import Table, percent
 from deepval.results import Result
 
-LABELS = (VALUE, RANK, SIGNED_CDF, *PUBLISHED)
+LABELS = (contrasts.VALUE, contrasts.RANK, contrasts.SIGNED_CDF, *contrasts.PUBLISHED)
 """The labels that recipes are fitted on."""
-RECIPES = REGRESSORS
+RECIPES = contrasts.REGRESSORS
 """The paper's routers that regress."""
 
 
-def rows(results: Mapping[str, Result]) -> list[Contrast]:
+def rows(results: Mapping[str, Result]) -> list[contrasts.Contrast]:
     """Per recipe that was fitted on a transform, pair of labels and budget: the mean over cells, then every cell."""
     names = [label.name for label in LABELS]
-    records = contrasts(results, [(later, earlier) for earlier, later in combinations(names, 2)])
-    transformed = {row.recipe for row in records if {row.label, row.against} & {RANK.name, SIGNED_CDF.name}}
+    records = contrasts.label_contrasts(results, [(later, earlier) for earlier, later in combinations(names, 2)])
+    transformed = {
+        row.recipe for row in records if {row.label, row.against} & {contrasts.RANK.name, contrasts.SIGNED_CDF.name}
+    }
     return [row for row in records if row.recipe in transformed]
 
 
-def table(rows: Sequence[Contrast]) -> Table:
+def table(rows: Sequence[contrasts.Contrast]) -> Table:
     """The means over cells."""
-    return pooled_table("Target transform against training objective", rows)
+    return contrasts.pooled_table("Target transform against training objective", rows)
 
 
-def tables(rows: Sequence[Contrast]) -> list[Table]:
+def tables(rows: Sequence[contrasts.Contrast]) -> list[Table]:
     """The means over cells, then the cells."""
-    return [table(rows), cell_table("Target transform against training objective, cell by cell", rows)]
+    return [table(rows), contrasts.cell_table("Target transform against training objective, cell by cell", rows)]
 
 
-def figure(rows: Sequence[Contrast]) -> Any:
+def figure(rows: Sequence[contrasts.Contrast]) -> Any:
     """Difference in nDG from the same recipe on V itself, by cell and recipe, at the headline selection budget."""
-    own = at_headline([row for row in rows if row.against == VALUE.name and row.kind == "selection"])
+    own = at_headline([row for row in rows if row.against == contrasts.VALUE.name and row.kind == "selection"])
     entries = {
         (f"{row.recipe}: {row.cell}", row.label): (
             row.ndg_difference,
@@ -64,8 +55,8 @@ def figure(rows: Sequence[Contrast]) -> Any:
     return heat_map(entries, f"nDG less that on V, {percent(own[0].alpha, 0) if own else '-'}")
 
 
-TARGET_TRANSFORMS = Analysis(
-    "target-transforms",
+TARGET_TRANSFORMS = declare(
+    __name__,
     shows="Compare fits on transforms of decision value",
     details=(
         "Routers fitted on decision value, its rank, its signed CDF and published objectives: pooled paired "
@@ -73,10 +64,7 @@ TARGET_TRANSFORMS = Analysis(
     ),
     paper="target transform",
     example="cells/braking-monocular cells/braking-oracle -a router-gbm-value",
-    rows=rows,
-    tables=tables,
-    figure=figure,
-    **ON_LABELS,
+    **contrasts.ON_LABELS,
     recipes=RECIPES,
     labels=LABELS,
 )

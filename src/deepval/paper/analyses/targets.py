@@ -23,7 +23,7 @@ from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.comparison import basis
 from deepval.judging.concordance import sign_disagreement, spearman
 from deepval.judging.evaluation import evaluate
-from deepval.paper.analysis import Analysis, Option
+from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import column, count, declared_table
 from deepval.paper.row_columns import share as in_percent
 from deepval.progress import Watch, unwatched
@@ -34,7 +34,6 @@ from deepval.systems.learned import LEARNED, MARKS
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 
-ALPHA = 0.2
 SCORES = ("uncertainty", "criticality", "reference-criticality", "gain-E1", "gain-E8", *PLANNING_DIAGNOSTICS)
 """The scores that are judged: deployable signals, criticality of the reference, missed objects, risk, PKL and TIP."""
 GATES = ("gate-gbm",)
@@ -370,19 +369,17 @@ def _span(low: float | None, high: float | None) -> str:
     return MISSING if low is None or high is None else f"[{number(low)}, {number(high)}]"
 
 
-TARGETS = Analysis(
-    "targets",
+TARGETS = declare(
+    __name__,
     shows="Judge one score by several targets",
     details="Gain of one score under several targets, where targets disagree, and self-reference gaps.",
     paper="cross-target table, self-reference gap",
     example="cells/braking-oracle cells/planner-ade-oracle --figure eta.pdf",
-    rows=rows,
     kind=Targets,
     tables=target_tables,
     by="view",
     whole=True,
     records=lambda targets: targets.rows,
-    figure=figure,
     least=2,
     judges=True,
 )

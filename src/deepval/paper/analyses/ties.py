@@ -9,8 +9,8 @@ from deepval.arrays import Float
 from deepval.cells.folder import BuiltCell
 from deepval.checks import share_of_inputs
 from deepval.errors import InputError
-from deepval.judging.ties import nth_highest, tie_audit
-from deepval.paper.analysis import Analysis
+from deepval.judging.tie_expectations import nth_highest, tie_audit
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import CellName, Units, column, count, declared_table, level, loss_table
 from deepval.paper.row_columns import share as in_percent
 from deepval.progress import Watch, unwatched
@@ -122,8 +122,8 @@ def chart(rows: Sequence[TieRow]) -> Chart:
     )
 
 
-TIES = Analysis(
-    "ties",
+TIES = declare(
+    __name__,
     shows="Show what ties at a ranking's cut decide",
     details=(
         "How many slots of a ranking are filled by ties at its cut: for the decision value itself and, with "
@@ -131,10 +131,7 @@ TIES = Analysis(
     ),
     paper="tie audit",
     example="cells/braking-monocular --scores --units test",
-    rows=rows,
     kind=TieRow,
-    table=table,
-    chart=chart,
     takes={"cells": "cells", "scores": "aligned"},
     by="cell",
 )

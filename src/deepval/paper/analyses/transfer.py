@@ -14,7 +14,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge
 from deepval.errors import InputWarning, NothingToLearnError
 from deepval.judging.allowances import LEVELS, Selection
-from deepval.paper.analysis import Analysis
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     AllocatorName,
     column,
@@ -142,21 +142,16 @@ def chart(rows: Sequence[Transfer]) -> Chart:
     return plain("nDG less that of the router fitted there", dots, line=0.0)
 
 
-TRANSFER = Analysis(
-    "transfer",
+TRANSFER = declare(
+    __name__,
     shows="Judge routers on another consumer",
     details="What a router fitted for one consumer is worth to another, and its regret against one fitted there.",
     see="definitions.md#seeds-and-transfer",
     paper="transfer with coverage",
     example="cells/braking-monocular cells/receding-horizon-monocular -a gate-ridge",
-    rows=rows,
     kind=Transfer,
-    table=table,
-    chart=chart,
     by="view",
     least=2,
     judges=True,
     names="path",
-    over_cells=over_cells,
-    over_cells_table=over_cells_table,
 )

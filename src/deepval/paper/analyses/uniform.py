@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 
 from deepval.errors import InputError
 from deepval.judging.comparison import AT, POLICIES, RANKING, Comparison, compare
-from deepval.paper.analysis import Analysis, Option
+from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import BudgetColumns, CellName, column, declared_table, high, low, mode_costs, or_dash
 from deepval.paper.row_columns import share as in_percent
 from deepval.report.charts import Chart, Dot, shares
@@ -221,17 +221,12 @@ def chart(rows: Sequence[UniformRow]) -> Chart:
     return shares("Uniform full less the best allocator, share of the all-cheap loss", dots, line=0.0)
 
 
-UNIFORM = Analysis(
-    "uniform",
+UNIFORM = declare(
+    __name__,
     shows="Compare allocators with the full mode everywhere",
     details="The full mode alone on every input, against the best allocator that fits the same budget.",
     paper="uniform full fidelity",
     example="cells/braking-monocular --alpha 0.5",
-    rows=rows,
     kind=(UniformRow, UniformCount),
-    table=table,
-    chart=chart,
     takes={"results": "causal"},
-    over_cells=over_cells,
-    over_cells_table=over_cells_table,
 )

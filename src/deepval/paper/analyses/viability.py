@@ -15,7 +15,7 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
-from deepval.paper.analysis import LOCATED, Analysis
+from deepval.paper.analysis import LOCATED, declare
 from deepval.paper.row_columns import CellName, Units, column, declared_table, high, loss_table, low, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
@@ -117,8 +117,8 @@ def chart(rows: Sequence[ViableRow]) -> Chart:
     return plain("Mean loss of the trivial predictor less the mode's", dots, line=0.0)
 
 
-VIABILITY = Analysis(
-    "viability",
+VIABILITY = declare(
+    __name__,
     shows="Compare each mode with predictors that see nothing",
     details=(
         "Mean loss of each mode beside that of the best predictor that looks at nothing, on the inputs of the cell."
@@ -126,10 +126,7 @@ VIABILITY = Analysis(
     see="definitions.md#trivial-predictors",
     paper="viability check",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    rows=rows,
     kind=ViableRow,
-    table=table,
-    chart=chart,
     takes=LOCATED,
     by="cell",
     needs_data=True,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.paper.analysis import RESULTS, Analysis
+from deepval.paper.analysis import RESULTS, declare
 from deepval.paper.row_columns import AllocatorName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table
@@ -59,15 +59,12 @@ def chart(rows: Sequence[WinRow]) -> Chart:
     return shares("Share of cells and budgets", dots)
 
 
-WINS = Analysis(
-    "wins",
+WINS = declare(
+    __name__,
     shows="Count wins and losses against random",
     details="Verdicts against random of each allocator, counted over cells and budgets.",
     paper="win counts",
     example="cells/braking-monocular cells/braking-oracle",
-    rows=rows,
     kind=WinRow,
-    table=table,
-    chart=chart,
     takes=RESULTS,
 )

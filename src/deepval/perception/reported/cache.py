@@ -66,11 +66,6 @@ def frames_path(cache: Path, mode: str, unit: str) -> Path:
     return cache / mode / "frames" / f"{quote(unit, safe='')}.parquet"
 
 
-def write_unit(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> None:
-    """Write a unit of a mode: its frames, its detections, then its entry in the manifest, which marks it as done."""
-    enter(cache, {mode: unit_files(cache, mode, unit=unit, records=records)}, unit=unit)
-
-
 def unit_files(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> dict[str, Any]:
     """Write the frames and the detections of a unit, and return its entry for the manifest, which marks it as done.
 

@@ -99,19 +99,6 @@ def area(curve: PrecisionCurve, objects: int, *, rule: Rule = "101-point") -> fl
     return float(np.append(best, 0.0)[point].mean())
 
 
-def average_precision(
-    detections: Sequence[Detections],
-    truths: Sequence[Truth],
-    *,
-    rule: Rule = "101-point",
-    group: str | None = None,
-) -> float:
-    """AP at IoU 0.5 over units, of one super-class or of all in one list; NaN if there is nothing to find."""
-    parts = [grade(d, t, group=group) for d, t in zip(detections, truths, strict=True)]
-    whole = pool(parts)
-    return area(precision_curve(whole.score, whole.right), whole.objects, rule=rule)
-
-
 LOSSES: dict[str, str] = {
     "E1": "missed objects",
     "E2": "false positives",

@@ -6,7 +6,7 @@ from typing import Any
 
 from deepval.report.figures import style
 from deepval.report.figures.style import Axes, Figure, LeftOutError
-from deepval.report.text_tables import number, percent
+from deepval.report.text_tables import number, percent, quantity
 from deepval.results import Inputs, Result
 
 SIDE_M = 5.0
@@ -265,7 +265,7 @@ def differences(rows: Sequence[Any]) -> Figure:
             at = [row.ahead_m for row in members], [row.left_m for row in members]
             axes.plot(*at, color=colour, label=label, **look)
         frames = len({(row.cell, row.input) for row in own})
-        axes.set_title(f"{effect.capitalize()}: {frames} frames", fontsize=7, loc="left")
+        axes.set_title(f"{effect.capitalize()}: {quantity(frames, 'frame')}", fontsize=7, loc="left")
         axes.set_xlim(near, far)
         axes.set_ylim(-side, side)
         axes.set_ylabel("To the left (m)")

@@ -14,7 +14,7 @@ from deepval.arrays import Float, InputFloats
 from deepval.diagnostics import Evidence, PerceptionGain
 from deepval.errors import InputError
 from deepval.judging.allowances import LEVELS
-from deepval.judging.ties import inclusion
+from deepval.judging.tie_expectations import inclusion
 from deepval.perception.reported.ap_swap import (
     CONTEXT,
     GradedFrames,

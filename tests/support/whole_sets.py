@@ -1,0 +1,95 @@
+"""Functions over whole data sets and boards that only tests need: deepval itself works part by part."""
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deepval.allocators.pixel import BLOCKS, CHANNELS
+from deepval.datasets.dataset import Recording
+from deepval.datasets.kitti import Kitti
+from deepval.errors import InputError
+from deepval.judging.comparison import basis
+from deepval.perception.reported.cache import FrameRecord, enter, unit_files
+from deepval.perception.reported.detections import Detections
+from deepval.perception.reported.losses import Rule, area, grade, pool, precision_curve
+from deepval.protocol.standings import Standing, standings_of_bases
+from deepval.results import Result
+from deepval.systems.outcomes import Outcomes, trivial_losses
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+
+class Viability(NamedTuple):
+    """Mean loss per mode and of the best trivial predictor, and which modes beat it.
+
+    `trivial` is the name of the predictor.
+    """
+
+    loss: dict[str, float]
+    trivial_loss: float
+    viable: dict[str, bool]
+    trivial: str
+
+
+def viability(outcomes: Outcomes, scenes: Sequence[Scene], truths: Sequence[Truth]) -> Viability:
+    """Whether acting on each mode beats a predictor that looks at nothing, on all judged frames of `scenes`.
+
+    Trivial predictors are those that always take one of the system's choices (the change term is 0 throughout) and
+    those that the system itself lists as trivial.
+    """
+    system = outcomes.system
+    losses = [trivial_losses(system, scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
+    if not losses or not losses[0]:
+        raise InputError(f"{type(system).__name__} has no short list of plans, so there is no trivial predictor.")
+    judged = [system.judged(scene, truth) for scene, truth in zip(scenes, truths, strict=True)]
+    trivial = {
+        name: float(np.concatenate([unit[name][frames] for unit, frames in zip(losses, judged, strict=True)]).mean())
+        for name in losses[0]
+    }
+    # Among equally good predictors, the first listed counts: fixed choices come before those that depend on the scene.
+    best = min(trivial, key=trivial.__getitem__)
+    loss = {mode: float(column.mean()) for mode, column in outcomes.losses.items()}
+    viable = {mode: mean < trivial[best] for mode, mean in loss.items()}
+    return Viability(loss, trivial[best], viable, best)
+
+
+def average_precision(
+    detections: Sequence[Detections],
+    truths: Sequence[Truth],
+    *,
+    rule: Rule = "101-point",
+    group: str | None = None,
+) -> float:
+    """AP at IoU 0.5 over units, of one super-class or of all in one list; NaN if there is nothing to find."""
+    parts = [grade(d, t, group=group) for d, t in zip(detections, truths, strict=True)]
+    whole = pool(parts)
+    return area(precision_curve(whole.score, whole.right), whole.objects, rule=rule)
+
+
+def write_unit(cache: Path, mode: str, *, unit: str, records: Sequence[FrameRecord]) -> None:
+    """Write a unit of a mode: its frames, its detections, then its entry in the manifest, which marks it as done."""
+    enter(cache, {mode: unit_files(cache, mode, unit=unit, records=records)}, unit=unit)
+
+
+def read_kitti(root: Path | str, units: Sequence[str] | None = None, **options: Any) -> Recording:
+    """The named sequences under `root` (all where None), in memory; the options are those of `Kitti`."""
+    return Kitti(root, **options).read(units)
+
+
+def pixel_parameters() -> int:
+    """Number of trained parameters: convolutions, scale and shift of each of their channels, and the head."""
+    layers = [layer for block in BLOCKS for layer in block.convolutions]
+    taps = [outputs * inputs * rows * columns for outputs, inputs, rows, columns in (la.weight_shape for la in layers)]
+    return sum(taps) + sum(2 * layer.outputs for layer in layers) + CHANNELS + 1
+
+
+def standings(results: Mapping[str, Result], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
+    """Allocators that are judged on all the cells, budget by budget: ranked first, then unranked, then references.
+
+    Args:
+        results: Per cell, the same allocators under the same budgets.
+        unranked: Allocators that get no rank and do not affect the ranks of others.
+    """
+    return standings_of_bases({cell: basis(result) for cell, result in results.items()}, unranked=unranked)
