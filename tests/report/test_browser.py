@@ -672,17 +672,24 @@ def test_intervals_that_a_slider_made_stale_are_grey_and_say_so(opened):
     opened.run("document.getElementById('reset-weights').click()")
 
 
-def test_print_keeps_every_column(opened):
-    opened.size(718, 1000)
-    opened.call("Emulation.setEmulatedMedia", media="print")
-    opened.run("window.dispatchEvent(new Event('beforeprint'))")
-    opened.run(SETTLED)
-    cut = """[...document.querySelectorAll('#tables table, #overview table, #frames table')].filter((table) =>
-      [...table.querySelectorAll('th, td')].some((cell) => cell.getBoundingClientRect().right > 719)).length"""
-    assert opened.run("document.querySelectorAll('#tables table').length") > 0
-    assert opened.run(cut) == 0
-    assert opened.run("getComputedStyle(document.querySelector('.save')).display") == "none"
-    opened.call("Emulation.setEmulatedMedia", media="")
+def test_print_keeps_every_column(opened, page, tmp_path):
+    wide = tmp_path / "wide.html"
+    result = judged(tuple(f"router-kind-{i:02}" for i in range(14)))
+    wide.write_text(html.render({"one": result, "two": result}), encoding="utf-8")
+    for path in (page, wide):
+        opened.size(718, 1000, scheme="dark")
+        opened.open(path)
+        opened.call("Emulation.setEmulatedMedia", media="print")
+        opened.run("window.dispatchEvent(new Event('beforeprint'))")
+        opened.run(SETTLED)
+        cut = """[...document.querySelectorAll('#tables table, #overview table, #frames table')].filter((table) =>
+          [...table.querySelectorAll('th, td')].some((cell) => cell.getBoundingClientRect().right > 719)).length"""
+        assert opened.run("document.querySelectorAll('#tables table').length") > 0
+        assert opened.run(cut) == 0
+        assert opened.run("getComputedStyle(document.querySelector('.save')).display") == "none"
+        assert opened.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert opened.run("document.documentElement.dataset.theme") == "light"
+        opened.call("Emulation.setEmulatedMedia", media="")
 
 
 def test_the_next_command_charges_as_the_result_did(browser, tmp_path):

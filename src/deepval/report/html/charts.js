@@ -52,7 +52,7 @@ const styleOf = (i) => ({ colour: `var(--s${i % 14})`, dash: [null, "7 3", "2 3"
 // Horizontal rows over one shared axis: label, marks, value text. On narrow pages the label stands above its marks.
 // marks(row): [{ mark: "rule" | "bar" | "point" | "tick", series, low, high, at, open, soft }]
 function rowChart(width, spec) {
-  const { rows, tick, axis, valueText = () => "", valueRoom = 150, note = () => "", restingText = false } = spec;
+  const { rows, tick, axis, valueText = () => "", valueRoom = 150, note = () => "" } = spec;
   const shown = rows.map((row) => spec.marks(row).filter((item) => spec.shows(item.series)));
   const domain = domainOf(shown.flat().flatMap((item) => [item.low, item.high, item.at]));
   const colour = Object.fromEntries(spec.series.map((item) => [item.name, item.colour]));
@@ -75,10 +75,9 @@ function rowChart(width, spec) {
   rows.forEach((row, i) => {
     const y = top + i * step + (narrow ? 34 : step / 2);
     const group = s("g");
-    const rest = row.stale && restingText ? "gone" : "dim";
     const name = narrow ? text(2, y - 17, shortened(row.name, width * 0.5), { class: "halo" }) : text(left - 8, y + 4, shortened(row.name, left - 10), { "text-anchor": "end" });
     name.append(s("title", {}, row.name));
-    group.append(name, narrow ? text(width - 2, y - 17, valueText(row), { "text-anchor": "end", class: `halo ${rest}` }) : text(width - right + 2, y + 4, valueText(row), { class: rest }));
+    group.append(name, narrow ? text(width - 2, y - 17, valueText(row), { "text-anchor": "end", class: "halo dim" }) : text(width - right + 2, y + 4, valueText(row), { class: "dim" }));
     const missing = note(row);
     if (missing) group.append(text(left + 8, y + 4, shortened(missing, width - left - 12), { class: "gone" }));
     else for (const item of shown[i]) group.append(...drawMark(item, x, y, colour[item.series], row.stale));
@@ -138,15 +137,16 @@ function heatChart(width, spec) {
   const { units, names, value } = spec;
   const most = Math.max(...units.flatMap((unit) => names.map((name) => Math.abs(value(unit, name)))));
   const left = Math.min(Math.max(4, ...units.map((unit) => unit.length)) * 7.2 + 14, width * 0.28);
-  const cell = (width - left - 6) / names.length;
+  const cell = (width - left - 16) / names.length;
   const narrow = names.some((name) => cell < name.length * 7.4);
-  const top = narrow ? 92 : 44;
+  const angle = cell < 30 ? -90 : -32;
+  const top = !narrow ? 44 : cell < 30 ? 140 : 92;
   const step = 24;
   const root = canvas(width, top + units.length * step + 6, spec.label);
   root.append(text((left + width) / 2, 12, spec.axis, { class: "tick", "text-anchor": "middle" }), text(left - 8, top - 8, "unit", { class: "tick", "text-anchor": "end" }));
   names.forEach((name, j) => {
     const x = left + (j + 0.5) * cell;
-    const turn = narrow ? { transform: `rotate(-32 ${x} ${top - 10})`, "text-anchor": "start" } : { "text-anchor": "middle" };
+    const turn = narrow ? { transform: `rotate(${angle} ${x} ${top - 10})`, "text-anchor": "start" } : { "text-anchor": "middle" };
     root.append(text(x, top - 10, shortened(name, narrow ? 122 : cell), { class: "dim", ...turn }));
   });
   units.forEach((unit, i) => {

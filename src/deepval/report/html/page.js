@@ -10,6 +10,7 @@ let lastView = {};
 
 // Results of one cell, such as free, charged and causal, are one entry with a switch: "name" and "name, charged".
 const groupOf = (cell) => (CELLS.find((other) => cell.name.startsWith(`${other.name}, `)) || cell).name;
+const groups = CELLS.filter((cell) => cell.name === groupOf(cell));
 const kindOf = (cell) => cell.name.slice(groupOf(cell).length + 2) || "free";
 const sameCell = (cell) => CELLS.filter((other) => groupOf(other) === groupOf(cell));
 const firstOf = (cell) => CELLS.findIndex((other) => other.name === groupOf(cell));
@@ -25,7 +26,6 @@ function start() {
     if (cell.inputs) cell.result.inputs = shared(cell.inputs) ? shared(cell.inputs).result.inputs : unpacked(cell.inputs);
   }
   for (const cell of CELLS) if (cell.result.inputs) state.weights[cell.name] = { ...cell.result.inputs.weights };
-  const groups = CELLS.filter((cell) => cell.name === groupOf(cell));
   document.getElementById("cell").append(...groups.map((cell) => h("option", { value: firstOf(cell) }, cell.name)));
   document.getElementById("cell").addEventListener("change", (event) => { choose(alike(CELLS[event.target.value], kindOf(CELLS[state.cell]))); remember(); });
   document.getElementById("kind").addEventListener("change", (event) => { choose(Number(event.target.value)); remember(); });
@@ -91,7 +91,7 @@ function drawAll() {
   parts = {
     hero: (view) => hero(cell, view, state),
     verdicts: (view) => verdictsSection(cell, view, state),
-    overview: () => (CELLS.some((other) => groupOf(other) !== groupOf(cell)) ? overview(CELLS.filter((other) => other.name === groupOf(other)).map((other) => CELLS[alike(other, kindOf(cell))]), cell, state, chooseInOverview) : null),
+    overview: () => (groups.length > 1 ? overview(groups.map((other) => CELLS[alike(other, kindOf(cell))]), cell, state, chooseInOverview) : null),
     signs: (view) => signs(cell, view),
     gains: (view) => curves(cell, view, state),
     weights: () => sliders,

@@ -16,7 +16,7 @@ function standalone(spec, figure) {
   const { width, height } = drawn.viewBox.baseVal;
   let [x, y] = [8, height + 8];
   for (const item of shownSeries(spec)) {
-    const room = 40 + 7 * item.name.length;
+    const room = 46 + 7.6 * item.name.length;
     if (x > 8 && x + room > width) [x, y] = [8, y + 20];
     const { colour, ...others } = item;
     copy.append(s("g", { transform: `translate(${x} ${y})` }, sampleOf({ ...others, colour: resolved(colour) }), text(30, 10, item.name, { "font-family": "sans-serif", "font-size": 12.5, fill: resolved("var(--ink)") })));

@@ -125,7 +125,7 @@ function hero(cell, view, state) {
     h("div", { class: "first" },
       h("div", {}, rows.length ? differences(cell, view, state) : null),
       h("div", {}, h("h3", {}, `Does ${setting.modes[setting.modes.length - 1]} help or harm${setting.modes.length > 2 ? ` against ${setting.modes[0]}` : ""}?`), signBar(setting),
-        h("h3", {}, "What next"), h("p", {}, why), h("pre", { class: "command", id: "next", tabindex: "0" }, command.replaceAll(" --", " \\\n  --")),
+        h("h3", {}, "What next"), h("p", {}, why), h("pre", { class: "command", id: "next", tabindex: "0" }, command.replace(/ (-s|--\w)/g, " \\\n  $1")),
         h("p", { class: "note" }, "Words: ", ["points", onLadder(rows) ? "random-ladder" : "random", "never", "interval", "second opinion", "rests on", "verdict"].map((name, i) => [i ? ", " : "", term(name)]), "; ", h("a", { href: "#glossary", onclick: jump }, "all words"), "."))));
 }
 
@@ -311,7 +311,7 @@ function streamsSection(cell, view, state) {
   const kept = (row) => (row.rate_missed === null ? "undefined" : row.rate_missed ? "missed" : "kept");
   return block("streams", "Decisions input by input", "A stream cannot be ranked in hindsight. These policies decide input by input and are calibrated on other units. The chart shows their difference with random; open dots missed the rate of the budget by more than 5 points, so their gain belongs to a different budget.",
     forest("streams", rows, (row) => (row.stale ? "not judged yet" : { better: "better", worse: "worse" }[row.verdict] || "not told apart"), {
-      label: "Causal policies against random", rowTitle: "allocator · policy", stale: view.stale, restingText: true,
+      label: "Causal policies against random", rowTitle: "allocator · policy", stale: view.stale,
       series: view.stale ? [pair("not judged yet", UNSURE)] : [pair("better", HELPED), pair("worse", HARMED), pair("not told apart", UNSURE)],
       valueText: (row) => (known(row.rate) ? `rate ${percent(row.rate)}, ${kept(row)}` : ""), extra: (row) => ({ rate: percent(row.rate), kept: kept(row), verdict: row.verdict || "" }),
     }));
