@@ -141,7 +141,7 @@ function heatChart(width, spec) {
   const narrow = names.some((name) => cell < name.length * 7.4);
   const angle = cell < 30 ? -90 : -32;
   const top = !narrow ? 44 : cell < 30 ? 140 : 92;
-  const step = 24;
+  const step = units.length > 30 ? 18 : 24;
   const root = canvas(width, top + units.length * step + 6, spec.label);
   root.append(text((left + width) / 2, 12, spec.axis, { class: "tick", "text-anchor": "middle" }), text(left - 8, top - 8, "unit", { class: "tick", "text-anchor": "end" }));
   names.forEach((name, j) => {
@@ -151,14 +151,14 @@ function heatChart(width, spec) {
   });
   units.forEach((unit, i) => {
     const y = top + i * step;
-    root.append(text(left - 8, y + 16, shortened(unit, left - 10), { "text-anchor": "end" }));
+    root.append(text(left - 8, y + step / 2 + 4, shortened(unit, left - 10), { "text-anchor": "end" }));
     names.forEach((name, j) => {
       const amount = value(unit, name);
       const { name: sign, colour } = spec.series[amount > 0 ? 0 : amount < 0 ? 1 : 2];
       if (!spec.shows(sign)) return;
       const size = most > 0 ? Math.abs(amount) / most : 0;
       root.append(s("rect", { x: left + j * cell + 1.5, y: y + 1.5, width: cell - 3, height: step - 3, rx: 4, fill: colour, opacity: amount === 0 ? 1 : 0.12 + 0.88 * Math.sqrt(size), "data-tip": `${unit}, ${name}\n${number(amount, 2)}` }));
-      if (cell > 58) root.append(text(left + (j + 0.5) * cell, y + 16, amount === 0 ? "·" : number(amount, 1), { "text-anchor": "middle", style: `pointer-events: none; fill: var(--${amount === 0 ? "faint" : size > 0.3 ? "card" : "ink"})` }));
+      if (cell > 58) root.append(text(left + (j + 0.5) * cell, y + step / 2 + 4, amount === 0 ? "·" : number(amount, 1), { "text-anchor": "middle", style: `pointer-events: none; fill: var(--${amount === 0 ? "faint" : size > 0.3 ? "card" : "ink"})` }));
     });
   });
   return root;
@@ -189,6 +189,8 @@ function numbersBehind(spec) {
 
 // A chart that is drawn again when its width changes, with a legend that hides series, its numbers, and a menu to save it.
 function chart(spec) {
+  const used = spec.kind === "rows" && new Set(spec.rows.flatMap(spec.marks).filter((item) => known(item.at ?? item.high)).map((item) => item.series));
+  if (used) spec.series = spec.series.filter((item) => used.has(item.name));
   const key = (name) => `${spec.id}:${name}`;
   spec.shows = (name) => !state.hidden.has(key(name));
   const holder = h("figure", { id: `chart-${spec.id}` });

@@ -202,7 +202,7 @@ const INK = "var(--ink)";
 function forest(id, rows, kind, others) {
   const marks = (row) => [{ mark: "rule", series: kind(row), low: row.versus_random_lo, high: row.versus_random_hi }, { mark: "point", series: kind(row), at: row.versus_random, open: row.open, shape: row.shape, column: "points" }];
   const against = listed([...new Set(rows.map(chanceOf))]);
-  return chart({ id, kind: "rows", rows, marks, unit: 100, tick: (v) => signed(v, 0), axis: `points of the all-cheap loss, against ${against} at the same budget`, note: (row) => (known(row.versus_random) ? "" : `${row.verdict || "undefined"}: ${row.reason || ""}`), ...others });
+  return chart({ id, kind: "rows", rows, marks, unit: 100, tick: (v) => signed(v, Number.isInteger(Number((100 * v).toFixed(4))) ? 0 : 1), axis: `points of the all-cheap loss, against ${against} at the same budget`, note: (row) => (known(row.versus_random) ? "" : `${row.verdict || "undefined"}: ${row.reason || ""}`), ...others });
 }
 
 function differences(cell, view, state) {
@@ -210,9 +210,8 @@ function differences(cell, view, state) {
   const kind = (row) => (row.stale ? "not judged yet" : ["never", "always"].includes(row.name) ? "for comparison" : { better: "worth it", worse: "worse than random" }[markOf(row)] || "not shown");
   const rows = [...judged, ...uniform(view, state, judged)].map((row) => ({ ...row, name: row.allocator }));
   for (const row of rows) Object.assign(row, { open: kind(row) === "not shown", shape: ["never", "always"].includes(row.name) ? "square" : null });
-  const fine = Math.max(...rows.map((row) => Math.abs(row.versus_random_hi ?? row.versus_random ?? 0))) < 0.025;
   return forest("versus-random", rows, kind, {
-    label: "Difference with random of every allocator with its 95 % interval", stale: view.stale, tick: (v) => signed(v, fine ? 1 : 0), valueRoom: 165,
+    label: "Difference with random of every allocator with its 95 % interval", stale: view.stale, valueRoom: 165,
     series: view.stale ? [pair("not judged yet", UNSURE)] : [pair("worth it", HELPED), pair("worse than random", HARMED), pair("not shown", UNSURE), pair("for comparison", INK)],
     valueText: (row) => (known(row.versus_random) ? `${signed(row.versus_random)}${row.stale ? "" : ` ${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}`}` : ""),
     extra: (row) => (row.stale ? {} : { "second opinion": row.second_verdict || "", "second 95 %": span(row.versus_random_second_lo, row.versus_random_second_hi, (v) => signed(v, 2)), verdict: row.verdict_words || row.verdict || "" }),
@@ -265,10 +264,10 @@ function benefitAndHarm(cell, view, state) {
 
 function charged(cell, view) {
   const measured = [...new Map(view.rows.filter((row) => row.kind !== "selection" && !row.spender).map((row) => [budgetKey(row), row])).values()];
-  if (!measured.length) return null;
   const charts = measured.map((first) => {
     const free = (row) => (view.rows.find((other) => other.allocator === row.allocator && other.kind === "selection" && other.alpha === row.alpha) || {}).gain_share;
     const rows = own(rowsAt(view, budgetKey(first))).map((row) => ({ ...row, name: row.allocator, free: free(row) }));
+    if (!rows.some((row) => known(row.free))) return null;
     const unit = UNITS[first.convention] || first.convention;
     return [h("h3", {}, budgetLabel(first)), chart({
       id: `cost-${budgetKey(first).replace(/[^a-z0-9]+/g, "-")}`, kind: "rows", rows, unit: 100, label: `Gain free and charged at ${budgetLabel(first)}`, tick: (v) => number(100 * v, 0), axis: "gain, % of the all-cheap loss", valueRoom: 170,
@@ -279,7 +278,7 @@ function charged(cell, view) {
       extra: (row) => ({ [`cost, ${unit}`]: known(row.cost) ? row.cost : "undefined", slots: known(row.slots) ? row.slots : "undefined", why: row.reason || "" }),
     })];
   });
-  return block("charged", "With and without its own cost", "An allocator pays for its own computation from the same budget, so fewer inputs can be escalated. Open: gain at the same share without its cost; filled: with its cost.", charts);
+  return charts.some(Boolean) && block("charged", "With and without its own cost", "An allocator pays for its own computation from the same budget, so fewer inputs can be escalated. Open: gain at the same share without its cost; filled: with its cost.", charts);
 }
 
 function gapSplit(cell, view, state) {

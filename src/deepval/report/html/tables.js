@@ -45,7 +45,7 @@ function resultTable(cell, table, view, index) {
     return { text: content, stale: RESTING.includes(name), title: RESTING.includes(name) ? "as judged with the weights of the result" : null };
   }));
   const notes = [...table.notes];
-  if (view.stale) notes.unshift(again ? "Point values are of the weights chosen above; intervals and verdicts in grey are not: run the command." : "Grey: as judged with the weights of the result. Run the command for these.");
+  if (view.stale) notes.unshift("Grey: as judged with the weights of the result. Run the command for these.");
   return sortable(table.title, table.header, rows, { rules: table.rules, notes, latex: view.stale ? null : table.latex, file: `${cell.name}-${index + 1}` });
 }
 

@@ -37,7 +37,7 @@ const sameWeights = (one, other) => Object.keys(one).every((name) => one[name] =
 
 function weightsSection(cell, state, changed) {
   const { inputs } = cell.result;
-  const lead = "Actions do not depend on these weights, so the page computes every point value again while you move a slider. Intervals and verdicts turn grey: they need new draws, which the command below makes.";
+  const lead = "Actions do not depend on these weights, so the page computes every point value again while you move a slider. Intervals and verdicts turn grey: the command below makes new ones.";
   const title = "Try other loss weights";
   if (!inputs) return null;
   const fixedNames = Object.keys(inputs.weights).filter((name) => !inputs.free.includes(name));
