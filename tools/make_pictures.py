@@ -6,6 +6,7 @@ Needs chromium. The first picture shows the page as it is; for the second, all s
 """
 
 import argparse
+import re
 import shutil
 import subprocess
 import tempfile
@@ -20,7 +21,10 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-HIDDEN = "<style>main > section:not(#frames), header, #frames > h2, #frames > .lead {display: none}</style>"
+POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy"[^>]*>')
+HIDDEN = """<style>
+  .masthead, .bar, footer, main > section:not(#frames), #frames > h2, #frames > .lead {display: none !important}
+</style>"""
 
 
 def photograph(page: Path, picture: Path, *, size: tuple[int, int]) -> None:
@@ -43,8 +47,8 @@ def main() -> None:
     photograph(given.page, given.out / "report.png", size=(1100, 780))
     with tempfile.TemporaryDirectory() as folder:
         alone = Path(folder) / "frame.html"
-        alone.write_text(given.page.read_text(encoding="utf-8") + HIDDEN, encoding="utf-8")
-        photograph(alone, given.out / "frame.png", size=(1100, 760))
+        alone.write_text(POLICY.sub("", given.page.read_text(encoding="utf-8")) + HIDDEN, encoding="utf-8")
+        photograph(alone, given.out / "frame.png", size=(1100, 520))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Hooks of mkdocs.yml: the README and the notebook become pages of the site; links out of docs/ become plain text."""
+"""Hooks of mkdocs.yml: the README and the notebook become pages of the site, and its links fit the site.
+
+Links out of docs/ become plain text; a link that is named after a file is named after its page instead.
+"""
 
 import json
 import re
@@ -21,17 +24,31 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def cell_markdown(cell: dict[str, Any]) -> str:
-    """A cell of the notebook: its text, or its code with the text that it printed."""
+    """A cell of the notebook: its text, or its code with the text and the pictures that it shows."""
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
         return source
-    shown = ["".join(item.get("text") or item.get("data", {}).get("text/plain", "")) for item in cell["outputs"]]
-    return "\n\n".join(
-        [f"```python\n{source}\n```", *(f"```text\n{text.rstrip()}\n```" for text in shown if text.strip())]
-    )
+    return "\n\n".join([f"```python\n{source}\n```", *map(output_markdown, cell["outputs"])])
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Lead to the pages of the site; other files of the repository are named without a link."""
+def output_markdown(output: dict[str, Any]) -> str:
+    """What a cell shows, as a picture or as text."""
+    data = output.get("data", {})
+    if "image/png" in data:
+        return f"![What the cell above draws](data:image/png;base64,{''.join(data['image/png']).strip()})"
+    text = "".join(output.get("text") or data["text/plain"])
+    return f"```text\n{text.rstrip()}\n```"
+
+
+def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
+    """Lead to the pages of the site, by their titles; other files of the repository are named without a link."""
     markdown = re.sub(r"\]\((?:\.\./)+README\.md", "](readme.md", markdown)
-    return re.sub(r"\[([^\]]+)\]\(\s*\.\./(?!\w[\w-]*\.md)[^)]*\)", r"\1", markdown)
+    markdown = re.sub(r"\[([^\]]+)\]\(\s*\.\./(?!\w[\w-]*\.md)[^)]*\)", r"\1", markdown)
+    folder = (ROOT / "docs" / page.file.src_uri).parent
+    return re.sub(r"\[[\w-]+\.md\]\(([^)#]+)", lambda link: f"[{title(folder / link[1])}]({link[1]}", markdown)
+
+
+def title(page: Path) -> str:
+    """The title of a page, up to a colon."""
+    with page.open(encoding="utf-8") as file:
+        return file.readline().removeprefix("# ").strip().partition(":")[0]

@@ -195,6 +195,10 @@ def test_demo_writes_where_it_says(tmp_path):
     sure = best.second_verdict == best.verdict_words == "better"
     assert ("a lead, not a proof" in certainty) != sure
     assert ("run" in answer[:12]) == (sure and best.never_verdict == "better")
+    # The command that the page prints under "What next" runs on the demo's own fitted scores.
+    cell = tmp_path / "here" / "braking-monocular"
+    chosen = run_here("threshold", cell, "-s", "gate-ridge", "--alpha", "0.2", "--out", tmp_path / "router.json")
+    assert chosen.code == 0, chosen.err
     for path in re.findall(r"here/[\w./-]+", following):
         assert (tmp_path / path).exists()
     assert "mean    least" not in done.out

@@ -4,6 +4,7 @@ import doctest
 import json
 import re
 import runpy
+import shlex
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,11 @@ from unittest import mock
 import jsonschema
 import numpy as np
 import pytest
+import typer
 
 import deepval
+import make_gallery
+from deepval import cli
 from deepval.allocators import FEATURE_SETS, RECIPES, PixelRecipe
 from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.models import Boosting, Mlp, Ridge
@@ -182,6 +186,22 @@ def test_every_command_has_a_line():
     assert shown == [f"`{name}`" for name in COMMANDS]
 
 
+def test_the_gallery_has_every_command_as_the_tool_runs_it():
+    parts = re.split(r"^## ", make_gallery.TARGET.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    assert [part.partition("\n")[0] for part in parts] == list(COMMANDS) == list(make_gallery.ENTRIES)
+    for part, entry in zip(parts, make_gallery.ENTRIES.values(), strict=True):
+        assert entry.question in part
+        assert all(f"$ {command}\n" in part for command in entry.lines.split("\n\n"))
+        assert not entry.picture or (ROOT / "docs" / "pictures" / make_gallery.picture_name(entry)).is_file()
+
+
+@pytest.mark.long
+def test_the_gallery_shows_what_the_commands_print(tmp_path, monkeypatch):
+    make_gallery.write_data(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    run_page(make_gallery.TARGET, shown=("text",), shell=True)  # text: serve, which runs until Ctrl-C
+
+
 def test_every_page_is_in_the_index_and_every_link_leads_somewhere():
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
@@ -264,3 +284,49 @@ def test_pages_are_short():
     sizes = {page.name: page.stat().st_size for page in (ROOT / "docs").glob("*.md")}
     assert {name for name, size in sizes.items() if size > 15 * 1024} == {"definitions.md"}
     assert sum(sizes.values()) < 430_000
+
+
+RUN = {
+    "README.md", "start.md",  # tests/house/test_readme.py
+    "definitions.md", "costs.md", "llm-routing.md", "own-losses.md", "own-detections.md", "add-a-system.md",
+    "allocators.md", "serve.md", "add-an-allocator.md", "gallery.md",  # here
+    "gate.md", "submit.md", "official.md",  # tests/cli/test_gate.py, tests/protocol
+}  # fmt: skip
+READ = {
+    "KITTI": {"analyses.md", "cells.md", "paper-checklist.md", "replication.md", "results.md", "statistics.md",
+              "replication-one-detector.md", "workers.md"},
+    "nuScenes, nuPlan or other logs": {"external.md", "external-formats.md", "learned-planner.md", "nuscenes.md",
+                                       "results-logs.md", "results-nuscenes.md"},
+    "tables of public models": {"atlas.md"},
+    "minutes, or another machine": {"faults.md", "scale.md", "security.md"},
+    "no commands, or those of an Action": {"architecture.md", "files.md", "host-a-board.md"},
+}  # fmt: skip
+"""Pages whose blocks are only read, by what it takes to run them."""
+
+
+def test_every_block_is_run_or_its_commands_are_those_of_the_code():
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    with_blocks = {page.name: page for page in pages if blocks_of(page)}
+    assert set(with_blocks) == RUN | set().union(*READ.values())
+    texts = [(page, text) for page in with_blocks.values() for language, text in blocks_of(page) if language != "pycon"]
+    checked = 0
+    for page, text in texts:
+        exec("\n".join(re.findall(r"^(?:import|from) \w[\w.]*(?: import .*)?$", text, flags=re.MULTILINE)), {})
+        for tool in re.findall(r"^python3? ((?:tools|benchmarks|tests)/\S+)", text, flags=re.MULTILINE):
+            assert (ROOT / tool).is_file(), f"{page.name}: {tool}"
+        for line in re.findall(r"^(?:\$ )?deepval (.*)", text.replace("\\\n", " "), flags=re.MULTILINE):
+            if "$" not in line and "..." not in line:
+                check_options(shlex.split(re.split(r" (?:>|\||&&|;) ", line)[0], comments=True), page.name)
+                checked += 1
+    assert checked > 100
+
+
+def check_options(words: list[str], page: str) -> None:
+    """A command and its options must be those of the code."""
+    command: Any = typer.main.get_command(cli.app)
+    while hasattr(command, "get_command"):
+        line, (name, *words) = " ".join(words), words
+        command = command.get_command(None, name)
+        assert command is not None, f"{page}: {line}"
+    options = {"--help", *(option for part in command.params for option in (*part.opts, *part.secondary_opts))}
+    assert [word for word in words if re.match("--?[a-zA-Z]", word) and word not in options] == [], f"{page}: {line}"

@@ -2,46 +2,56 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 import deepval
-from commands import PYTHON, run_process
+from commands import run_process
 from project import ROOT
 
 NOTEBOOK = ROOT / "docs" / "two-arrays-to-threshold.ipynb"
-EXECUTE = """
-import sys, nbformat
-from nbclient import NotebookClient
-notebook = nbformat.read(sys.argv[1], as_version=4)
-NotebookClient(notebook, timeout=None, kernel_name="python3", resources={"metadata": {"path": sys.argv[2]}}).execute()
-print(nbformat.writes(notebook))
-"""
+TOOL = ROOT / "tools" / "run_notebook.py"
 
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
-    """The folder that it ran in, and the outputs of its cells."""
+    """The folder that it ran in, and its cells with their outputs."""
     folder, home = tmp_path_factory.mktemp("notebook"), tmp_path_factory.mktemp("home")
     path = os.pathsep.join(filter(None, (str(Path(deepval.__file__).parent.parent), os.environ.get("PYTHONPATH"))))
     places = {
         name: str(home) for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
     }
     environment = os.environ | {"PYTHONPATH": path} | places
-    done = run_process(EXECUTE, NOTEBOOK, folder, program=PYTHON, env=environment)
+    done = run_process(TOOL, folder, program=(sys.executable,), env=environment)
     assert done.code == 0, done.err[-3000:]
-    cells = json.loads(done.out)["cells"]
-    return folder, [output for cell in cells if cell["cell_type"] == "code" for output in cell["outputs"]]
+    return folder, json.loads(done.out)["cells"]
 
 
-def test_the_notebook_is_kept_without_outputs():
+def outputs_of(cells):
+    """What the cells show, one after the other."""
+    return [output for cell in cells if cell["cell_type"] == "code" for output in cell["outputs"]]
+
+
+def test_the_stored_outputs_are_those_of_a_run(executed):
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
-    assert [cell for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []
+    assert "pip install '.[plot]' pandas" in "".join(cells[0]["source"])
+    stored, run = (
+        [
+            ["".join(output.get("text", "")), *map("".join, output.get("data", {}).values())]
+            for output in outputs_of(part)
+            if "image/png" not in output.get("data", {})
+        ]
+        for part in (cells, executed[1])
+    )
+    assert len(stored) == 7
+    assert stored == run
 
 
 def test_it_goes_from_two_arrays_to_a_deployed_threshold(executed):
-    folder, outputs = executed
+    folder, cells = executed
+    outputs = outputs_of(cells)
     shown = [output["data"] for output in outputs if "data" in output]
     pages = ["".join(data["text/html"]) for data in shown if "text/html" in data]
     assert "<caption>Losses of 3,000 inputs in 60 units</caption>" in pages[0]

@@ -412,17 +412,20 @@ def scored_by_all(
     signals: Iterable[str] = tuple(SIGNALS),
     units: str | Sequence[str] = "fit",
     seed: int = 0,
+    calibrating: bool = False,
     watch: Watch = unwatched,
 ) -> dict[str, Scored]:
     """Scores of all inputs by signals and by recipes (all suitable ones where None), which are fitted on `units`.
 
     Judge these scores on test units. Recipes that have nothing to learn from the units are left out with a warning.
+    With `calibrating`, only validation and test units are scored, as by `calibration_scores`.
     """
-    scores = {name: score_on(cell, SIGNALS[name], units="all") for name in signals}
+    scorer, scored_units = (calibration_scores, "validation,test") if calibrating else (score_on, "all")
+    scores = {name: scorer(cell, SIGNALS[name], units=scored_units) for name in signals}
     names = list(recipes_for(cell) if recipes is None else recipes)
     for name in watch(names, f"fitting on {cell.folder.name}"):
         try:
-            scores[name] = score_on(cell, fit_on(cell, name, units=units, seed=seed), units="all")
+            scores[name] = scorer(cell, fit_on(cell, name, units=units, seed=seed), units=scored_units)
         except NothingToLearnError as error:
             warnings.warn(f"{cell.folder.name}, left out: {error}", InputWarning, stacklevel=2)
     return scores

@@ -141,7 +141,7 @@ def _points(share: float | None) -> str:
 def _judge(cell: folders.BuiltCell, *, pixel: bool) -> tuple[Result, Result]:
     """Verdicts on the cell with free allocators, and with charged ones."""
     recipes = [*fitting.recipes_for(cell), *["router-pixel"] * pixel]
-    scored = fitting.scored_by_all(cell, recipes, watch=terminal.watch)
+    scored = fitting.scored_by_all(cell, recipes, calibrating=True, watch=terminal.watch)
     for name, item in scored.items():
         text = csv_text(item.columns())
         write_atomically(cell.folder / "scores" / f"{name}.csv", text, make_folder=True)
