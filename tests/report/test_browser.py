@@ -3,9 +3,9 @@
 import json
 import shlex
 import shutil
-import xml.etree.ElementTree as ET
 from dataclasses import replace
 from importlib.resources import files
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -495,54 +495,6 @@ def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
     assert opened.run("document.getElementById('frames') === null || !document.querySelector('#frames tbody')")
 
 
-def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):
-    rng = np.random.default_rng(2)
-    value = rng.gamma(0.3, 1, 600)
-    table = deepval.ValueTable.from_columns(unit=np.arange(600) // 20, losses={"cheap": value + 0.1, "full": value * 0})
-    result = judge(table, {"mine": value + rng.normal(0, 0.1, 600)}, [deepval.Selection(0.2)], draws=50)
-    row = result.row("mine")
-    path = tmp_path / "good.html"
-    browser.size(1280, 800)
-    for second, start, chip in (
-        ("better", "Run mine at 20 %: +", "better"),
-        ("unresolved", "Perhaps mine", "uncertain"),
-    ):
-        rows = [replace(item, second_verdict=second) if item is row else item for item in result.rows]
-        path.write_text(html.render({"good": replace(result, rows=tuple(rows))}), encoding="utf-8")
-        browser.open(path)
-        heading = browser.run("document.querySelector('h1').textContent").replace("\u2009", " ")
-        assert heading.startswith(start)
-        assert f"{100 * row['versus_random']:+.1f} points [" in heading
-        assert f"{100 * row['versus_never']:+.1f} [" in heading
-        assert browser.run("document.querySelector('.verdicts .chip').textContent") == chip
-        words = shlex.split(browser.run("document.getElementById('next').textContent").replace("\\\n", ""))
-        assert words[:3] == ["deepval", "threshold" if chip == "better" else words[1], "values.csv"]
-        for part in ("h1", "#verdict figure", ".signbar", "#next"):
-            assert browser.run(f"document.querySelector('{part}').getBoundingClientRect().bottom") < 800
-    assert browser.messages == []
-
-
-def test_results_of_one_cell_are_one_entry_with_a_switch_and_an_address(browser, tmp_path):
-    path = tmp_path / "switch.html"
-    one, other = judged(), judged(("good", "third"))
-    path.write_text(html.render({"a": one, "a, charged": other, "b": one}), encoding="utf-8")
-    browser.messages.clear()
-    browser.open(path)
-    options = "[...document.getElementById('{}').options].map((o) => o.textContent)"
-    assert browser.run(options.format("cell")) == ["a", "b"]
-    assert browser.run(options.format("kind")) == ["free", "charged"]
-    assert browser.run("document.querySelectorAll('#overview tbody tr').length") == 2
-    browser.run(
-        "(() => { const k = document.getElementById('kind'); k.value = 1; k.dispatchEvent(new Event('change')); })()"
-    )
-    assert "third" in names_in_chart(browser, "verdict")
-    address = browser.run("location.hash")
-    browser.open(path, address)
-    assert browser.run("document.getElementById('kind').selectedOptions[0].textContent") == "charged"
-    assert "third" in names_in_chart(browser, "verdict")
-    assert browser.messages == []
-
-
 SAVED = """(async () => {{
   window.saved = null;
   [...document.querySelectorAll('{chart} .save button')].find((b) => b.textContent === '{form}').click();
@@ -567,7 +519,7 @@ def test_every_chart_is_saved_as_svg_png_and_vega_lite(opened, cells):
     charts = opened.run("[...document.querySelectorAll('figure[id]')].map((figure) => figure.id)")
     assert {"chart-versus-random", "chart-gain", "chart-benefit-and-harm", "chart-units"} <= set(charts)
     for chart in charts:
-        root = ET.fromstring(saved(opened, chart, "SVG"))
+        root = ElementTree.fromstring(saved(opened, chart, "SVG"))
         assert root.tag == "{http://www.w3.org/2000/svg}svg"
         drawn = opened.run(f"document.querySelectorAll('#{chart} svg *').length")
         assert len(list(root.iter())) > drawn
@@ -709,4 +661,52 @@ def test_the_next_command_charges_as_the_result_did(browser, tmp_path):
         *("threshold", "values.csv", "-s", "mine.csv", "--alpha", "0.3", "--costs", "costs.toml"),
         *("--budget", "money", "--skipping", "--out", "router.json"),
     ]
+    assert browser.messages == []
+
+
+def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):
+    rng = np.random.default_rng(2)
+    value = rng.gamma(0.3, 1, 600)
+    table = deepval.ValueTable.from_columns(unit=np.arange(600) // 20, losses={"cheap": value + 0.1, "full": value * 0})
+    result = judge(table, {"mine": value + rng.normal(0, 0.1, 600)}, [deepval.Selection(0.2)], draws=50)
+    row = result.row("mine")
+    path = tmp_path / "good.html"
+    browser.size(1280, 800)
+    for second, start, chip in (
+        ("better", "Run mine at 20 %: +", "better"),
+        ("unresolved", "Perhaps mine", "uncertain"),
+    ):
+        rows = [replace(item, second_verdict=second) if item is row else item for item in result.rows]
+        path.write_text(html.render({"good": replace(result, rows=tuple(rows))}), encoding="utf-8")
+        browser.open(path)
+        heading = browser.run("document.querySelector('h1').textContent").replace("\u2009", " ")
+        assert heading.startswith(start)
+        assert f"{100 * row['versus_random']:+.1f} points [" in heading
+        assert f"{100 * row['versus_never']:+.1f} [" in heading
+        assert browser.run("document.querySelector('.verdicts .chip').textContent") == chip
+        words = shlex.split(browser.run("document.getElementById('next').textContent").replace("\\\n", ""))
+        assert words[:3] == ["deepval", "threshold" if chip == "better" else words[1], "values.csv"]
+        for part in ("h1", "#verdict figure", ".signbar", "#next"):
+            assert browser.run(f"document.querySelector('{part}').getBoundingClientRect().bottom") < 800
+    assert browser.messages == []
+
+
+def test_results_of_one_cell_are_one_entry_with_a_switch_and_an_address(browser, tmp_path):
+    path = tmp_path / "switch.html"
+    one, other = judged(), judged(("good", "third"))
+    path.write_text(html.render({"a": one, "a, charged": other, "b": one}), encoding="utf-8")
+    browser.messages.clear()
+    browser.open(path)
+    options = "[...document.getElementById('{}').options].map((o) => o.textContent)"
+    assert browser.run(options.format("cell")) == ["a", "b"]
+    assert browser.run(options.format("kind")) == ["free", "charged"]
+    assert browser.run("document.querySelectorAll('#overview tbody tr').length") == 2
+    browser.run(
+        "(() => { const k = document.getElementById('kind'); k.value = 1; k.dispatchEvent(new Event('change')); })()"
+    )
+    assert "third" in names_in_chart(browser, "verdict")
+    address = browser.run("location.hash")
+    browser.open(path, address)
+    assert browser.run("document.getElementById('kind').selectedOptions[0].textContent") == "charged"
+    assert "third" in names_in_chart(browser, "verdict")
     assert browser.messages == []

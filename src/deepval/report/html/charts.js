@@ -66,7 +66,7 @@ function rowChart(width, spec) {
   const root = canvas(width, top + rows.length * step + 42 + 15 * (words.length - 1), spec.label);
   const x = linear(domain[0], domain[1], left + 4, width - right - 8);
   const base = top + rows.length * step;
-  if (!narrow) root.append(text(left - 8, 10, spec.rowTitle || "allocator", { class: "tick", "text-anchor": "end" }));
+  if (!narrow) root.append(text(left - 8, 10, "allocator", { class: "tick", "text-anchor": "end" }));
   for (const value of ticks(domain[0], domain[1], narrow ? 4 : 6)) {
     root.append(line(x(value), top, x(value), base + 4, { class: value === 0 ? "axis" : "grid" }));
     root.append(text(x(value), base + 20, tick(value), { class: "tick", "text-anchor": "middle" }));
@@ -178,7 +178,7 @@ function numbersBehind(spec) {
   const form = (value) => (known(value) ? number(value * (spec.unit || 1), digits) : "undefined");
   if (spec.kind === "heat") return [["unit", ...spec.names], spec.units.map((unit) => [unit, ...spec.names.map((name) => form(spec.value(unit, name)))])];
   if (spec.kind === "curve") return [["allocator", spec.axis, spec.upAxis, "95 % low", "95 % high"], valuesOf(spec, () => true).map((item) => [item.series, ...[item.x, item.value].map((v) => number(v, 2)), ...[item.low, item.high].map((v) => (spec.stale ? "not recomputed" : number(v, 2)))])];
-  const lines = spec.rows.map((row) => Object.assign({ [spec.rowTitle || "allocator"]: row.name }, ...spec.marks(row).map((item) => {
+  const lines = spec.rows.map((row) => Object.assign({ allocator: row.name }, ...spec.marks(row).map((item) => {
     if (item.mark === "bar") return { [`${item.series}, %`]: form(known(item.high) ? item.high - item.low : null) };
     if (item.mark !== "rule") return { [item.column || `${item.series}, %`]: form(item.at) };
     return spec.stale || item.plain ? {} : { "95 % low": form(item.low), "95 % high": form(item.high) };

@@ -72,5 +72,5 @@ function vegaLite(spec) {
   const at = { x: amount("value", spec.axis), color };
   const marks = { bar: ["bar", between], rule: [{ type: "rule", strokeWidth: 3, opacity: 0.55 }, between], point: [{ type: "point", filled: true, size: 80, opacity: 1 }, at], tick: [{ type: "tick", thickness: 2 }, at] };
   const used = Object.keys(marks).filter((name) => values.some((item) => item.mark === name));
-  return { ...whole, encoding: { y: { field: "row", type: "nominal", sort: null, title: spec.rowTitle || "allocator" } }, layer: used.map((name) => layer(...marks[name], `datum.mark === '${name}'`)) };
+  return { ...whole, encoding: { y: { field: "row", type: "nominal", sort: null, title: "allocator" } }, layer: used.map((name) => layer(...marks[name], `datum.mark === '${name}'`)) };
 }

@@ -310,7 +310,7 @@ function streamsSection(cell, view, state) {
   const kept = (row) => (row.rate_missed === null ? "undefined" : row.rate_missed ? "missed" : "kept");
   return block("streams", "Decisions input by input", "A stream cannot be ranked in hindsight. These policies decide input by input and are calibrated on other units. The chart shows their difference with random; open dots missed the rate of the budget by more than 5 points, so their gain belongs to a different budget.",
     forest("streams", rows, (row) => (row.stale ? "not judged yet" : { better: "better", worse: "worse" }[row.verdict] || "not told apart"), {
-      label: "Causal policies against random", rowTitle: "allocator · policy", stale: view.stale,
+      label: "Causal policies against random", stale: view.stale,
       series: view.stale ? [pair("not judged yet", UNSURE)] : [pair("better", HELPED), pair("worse", HARMED), pair("not told apart", UNSURE)],
       valueText: (row) => (known(row.rate) ? `rate ${percent(row.rate)}, ${kept(row)}` : ""), extra: (row) => ({ rate: percent(row.rate), kept: kept(row), verdict: row.verdict || "" }),
     }));
