@@ -32,7 +32,7 @@ const SHAPES = {
 const marker = (x, y, shape, size, attributes) => s("path", { d: SHAPES[shape || "circle"], transform: `translate(${x} ${y}) scale(${size})`, ...attributes });
 
 function canvas(width, height, label) {
-  return s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, preserveAspectRatio: "xMinYMin meet" });
+  return s("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
 }
 
 const shortened = (name, room) => (name.length * 7 <= room ? name : `${name.slice(0, Math.max(3, Math.floor(room / 7) - 1))}…`);
@@ -60,7 +60,7 @@ function rowChart(width, spec) {
   const longest = Math.max(...rows.map((row) => row.name.length), 9) * 7.2 + 14;
   const left = narrow ? 2 : Math.min(longest, width * 0.3);
   const right = narrow ? 6 : valueRoom;
-  const step = narrow ? 48 : spec.step || 22;
+  const step = narrow ? 48 : rows.length > 30 ? 18 : 22;
   const top = narrow ? 6 : 18;
   const words = wrapped(axis, narrow ? width / 6.2 : 200);
   const root = canvas(width, top + rows.length * step + 42 + 15 * (words.length - 1), spec.label);
@@ -100,7 +100,7 @@ function curveChart(width, spec) {
   const narrow = width < 560;
   const left = 66;
   const right = 12;
-  const height = narrow ? 300 : 380;
+  const height = narrow ? 300 : 350;
   const root = canvas(width, height, spec.label);
   const [low, high] = domainOf(lines.flatMap((item) => [...item.gain_share, ...(item.band ? [...item.lo, ...item.hi] : [])]), 0.04);
   const x = linear(0, 1, left, width - right);

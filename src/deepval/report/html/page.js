@@ -96,7 +96,7 @@ function drawAll() {
     gains: (view) => curves(cell, view, state),
     weights: () => sliders,
     harm: (view) => benefitAndHarm(cell, view, state),
-    charged: (view) => charged(cell, view),
+    charged: (view) => charged(cell, view, state),
     gap: (view) => gapSplit(cell, view, state),
     streams: (view) => streamsSection(cell, view, state),
     units: (view) => unitsSection(cell, view),

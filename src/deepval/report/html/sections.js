@@ -138,7 +138,7 @@ function verdictsSection(cell, view, state) {
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
     spending.length ? verdicts(spending) : null,
     folded(`Every verdict in words (${rows.length})`, verdicts(rows)),
-    h("p", { class: "note" }, `${many(view.comparisons, "comparison")} with random; ${view.rows.some((row) => known(row.versus_random_loss_simultaneous_lo)) ? "verdicts have no correction for multiple comparisons; the table has intervals for all rows at once" : "no correction for multiple comparisons"}. Brackets are 95 % intervals over units${drawsWords(view)}.`));
+    h("p", { class: "note" }, `${many(view.comparisons, "comparison")} with random; no correction for multiple comparisons${view.rows.some((row) => known(row.versus_random_loss_simultaneous_lo)) ? ", but the table has intervals for all rows at once" : ""}. Brackets are 95 % intervals over units${drawsWords(view)}.`));
 }
 
 function drawsWords(view) {
@@ -262,14 +262,14 @@ function benefitAndHarm(cell, view, state) {
   }));
 }
 
-function charged(cell, view) {
+function charged(cell, view, state) {
   const measured = [...new Map(view.rows.filter((row) => row.kind !== "selection" && !row.spender).map((row) => [budgetKey(row), row])).values()];
   const charts = measured.map((first) => {
     const free = (row) => (view.rows.find((other) => other.allocator === row.allocator && other.kind === "selection" && other.alpha === row.alpha) || {}).gain_share;
     const rows = own(rowsAt(view, budgetKey(first))).map((row) => ({ ...row, name: row.allocator, free: free(row) }));
     if (!rows.some((row) => known(row.free))) return null;
     const unit = UNITS[first.convention] || first.convention;
-    return [h("h3", {}, budgetLabel(first)), chart({
+    return [first, chart({
       id: `cost-${budgetKey(first).replace(/[^a-z0-9]+/g, "-")}`, kind: "rows", rows, unit: 100, label: `Gain free and charged at ${budgetLabel(first)}`, tick: (v) => number(100 * v, 0), axis: "gain, % of the all-cheap loss", valueRoom: 170,
       marks: (row) => [{ mark: "rule", series: "its cost", low: row.free, high: row.gain_share, plain: true }, { mark: "point", series: "without its cost", at: row.free, open: true }, { mark: "point", series: "with its cost", at: row.gain_share }],
       valueText: (row) => (!known(row.gain_share) && known(row.free) ? "cannot pay for itself" : known(row.cost) ? `costs ${Number(row.cost.toPrecision(4))} ${unit}` : ""),
@@ -278,7 +278,10 @@ function charged(cell, view) {
       extra: (row) => ({ [`cost, ${unit}`]: known(row.cost) ? row.cost : "undefined", slots: known(row.slots) ? row.slots : "undefined", why: row.reason || "" }),
     })];
   });
-  return charts.some(Boolean) && block("charged", "With and without its own cost", "An allocator pays for its own computation from the same budget, so fewer inputs can be escalated. Open: gain at the same share without its cost; filled: with its cost.", charts);
+  // The chart of the chosen share is open, the others are folded.
+  const pairs = charts.filter(Boolean);
+  const open = pairs.find(([first]) => String(first.alpha) === state.budget.split("|")[1]) || pairs[0];
+  return open && block("charged", "With and without its own cost", "An allocator pays for its own computation from the same budget, so fewer inputs can be escalated. Open: gain at the same share without its cost; filled: with its cost.", h("h3", {}, budgetLabel(open[0])), open[1], pairs.filter((item) => item !== open).map(([first, node]) => folded(budgetLabel(first), node)));
 }
 
 function gapSplit(cell, view, state) {
@@ -308,7 +311,7 @@ function streamsSection(cell, view, state) {
   const rows = bestFirst(cell, state.budget, view.streams.filter((row) => budgetKey(row) === state.budget)).map((row) => ({ ...row, name: `${row.allocator} · ${row.policy}`, stale: Boolean(view.stale), open: row.rate_missed }));
   if (!rows.length) return null;
   const kept = (row) => (row.rate_missed === null ? "undefined" : row.rate_missed ? "missed" : "kept");
-  return block("streams", "Decisions input by input", "A stream cannot be ranked in hindsight. These policies decide input by input and are calibrated on other units. The chart shows their difference with random; open dots missed the rate of the budget by more than 5 points, so their gain belongs to a different budget.",
+  return block("streams", "Decisions input by input", "A stream cannot be ranked in hindsight: these policies decide input by input and are calibrated on other units. Open dots missed the rate of the budget by more than 5 points, so their gain belongs to another budget.",
     forest("streams", rows, (row) => (row.stale ? "not judged yet" : { better: "better", worse: "worse" }[row.verdict] || "not told apart"), {
       label: "Causal policies against random", stale: view.stale,
       series: view.stale ? [pair("not judged yet", UNSURE)] : [pair("better", HELPED), pair("worse", HARMED), pair("not told apart", UNSURE)],
@@ -329,7 +332,7 @@ function tablesSection(cell, view) {
   const whole = h("div", { class: "table-tools" },
     h("button", { type: "button", id: "save-all-csv", onclick: () => saveFile(`${cell.name}.csv`, cell.csv, "text/csv") }, "Save every row, unrounded, as CSV"),
     h("button", { type: "button", id: "save-all-latex", onclick: () => saveFile(`${cell.name}.tex`, cell.latex + cell.tables.map((table) => table.latex).join("\n") + "\n", "text/x-tex") }, "Save all tables as LaTeX"));
-  return block("tables", "All tables", "Blue: better than random, and neither never nor always escalating is better; asterisk: worse than random. nDG: normalized decision gain, the share of the oracle's gain. Press a heading to sort by it.", cell.tables.map((table, i) => folded(table.title, resultTable(cell, table, view, i))), whole,
+  return block("tables", "All tables", "Blue: better than random, and neither never nor always escalating is better; asterisk: worse than random. Press a heading to sort by it.", cell.tables.map((table, i) => folded(table.title, resultTable(cell, table, view, i))), whole,
     view.stale ? h("p", { class: "note" }, "The files hold the result as it was judged, not the weights chosen above.") : null);
 }
 
