@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from commands import MODULE, refusal, run
-from deepval.cli.serve import Page, Server
+from deepval.cli.serve import Server
 from pages import data_of
 
 
@@ -36,7 +36,7 @@ def folder(tmp_path_factory):
 @contextmanager
 def serving(folder):
     """A server of the folder, and a function that sends it one request: (status, text)."""
-    with Server(Page(folder), 0) as server:
+    with Server(folder, 0) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
 
@@ -94,7 +94,8 @@ def test_the_page_is_judged_again_by_its_form(folder):
         ({"units": "/etc/passwd"}, "Units must be names or a role here; found the name of a file."),
         ({"weight": "excess"}, "--weight must be NAME=NUMBER; found 'excess'."),
         ({"draws": "-1"}, "--draws must be a number or 'exact'; found '-1'."),
-        ({"cell": "../other"}, "The cell must be one with losses and scores in the folder; found '../other'."),
+        ({"cell": "../other"}, "judged again must have losses and scores in the folder; found '../other'."),
+        ({'{"alpha": 0.3}': ""}, "A form must have the fields cell, alpha, budget, weight, units, draws; found '{"),
     ],
 )
 def test_bad_input_is_a_sentence_above_the_old_results(folder, form, sentence):
@@ -132,12 +133,12 @@ def test_a_saved_result_is_shown_and_not_judged_again(folder, tmp_path):
     with serving(tmp_path) as (request, _):
         assert rows_of(request()[1])[0] == {0.25}
         assert request("POST", form={"cell": "saved"})[0] == 400
-        assert "Nothing here has losses and scores to judge" in request("POST", form={})[1]
+        assert "found saved results alone" in request("POST", form={})[1]
 
 
 def test_a_folder_without_losses_and_a_taken_port_are_refused(folder, tmp_path):
     assert "must hold a cell or values.csv" in refusal("serve", tmp_path)
-    assert "must hold a cell or values.csv" in refusal("serve", tmp_path / "none")
+    assert "none: must be a folder that can be read" in refusal("serve", tmp_path / "none")
     with serving(folder) as (_, server):
         assert f"--port {server.server_port} must be free" in refusal("serve", folder, "--port", server.server_port)
 

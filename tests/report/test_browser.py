@@ -1,8 +1,10 @@
 """The page in a browser: what it computes, what a person clicks, and that nothing of the data can run."""
 
 import json
+import re
 import shlex
 import shutil
+import threading
 from dataclasses import replace
 from importlib.resources import files
 from xml.etree import ElementTree
@@ -14,6 +16,7 @@ from test_html_report import HOSTILE, judged, nothing
 import deepval
 from browser import Browser
 from commands import call, run
+from deepval.cli.serve import Server
 from deepval.protocol import leaderboard_pages
 from deepval.report import html
 from deepval.report.result_tables import result_tables
@@ -394,10 +397,31 @@ def test_a_leaderboard_is_sorted_by_its_headings_and_fits_a_phone(opened, tmp_pa
     opened.run(click.format("vs random"))
     assert column(opened, "#roads table", "vs random") == ["-5.00%", "10.00%", "20.00%", "–"]
     assert opened.run("document.querySelector('#roads [aria-sort=ascending]').textContent") == "vs random"
+    heads = "document.querySelector('#roads table').tHead.rows[0].cells"
+    for place in range(opened.run(f"{heads}.length")):
+        orders = {}
+        for _ in range(2):
+            opened.run(f"{heads}[{place}].querySelector('button').click()")
+            texts = f"[...document.querySelectorAll('#roads table')[0].tBodies[0].rows].map((r) => r.cells[{place}])"
+            orders[opened.run(f"{heads}[{place}].ariaSort")] = opened.run(f"{texts}.map((cell) => cell.textContent)")
+        assert orders.keys() == {"ascending", "descending"}
+        for way, column_texts in orders.items():
+            filled = [text for text in column_texts if text not in ("", "–")]
+            assert column_texts[: len(filled)] == filled
+            numbers = [float(match[1]) for text in filled if (match := re.match(r"\[?(-?[\d.]+)", text))]
+            assert numbers == sorted(numbers, reverse=way == "descending")
     opened.size(390, 844)
     opened.open(path)
     assert opened.run("document.documentElement.scrollWidth") <= 390
     assert opened.requests == [path.as_uri()] * 2
+    assert opened.messages == []
+    for script in INTRUDERS.values():
+        opened.run(script)
+    opened.run(SETTLED)
+    assert opened.run("window.hacked") is None
+    assert opened.run("getComputedStyle(document.body).outlineWidth") != "7px"
+    assert sum("Content Security Policy" in message for message in opened.messages) >= len(INTRUDERS)
+    opened.messages.clear()
 
 
 def test_undefined_is_said(opened, tmp_path):
@@ -446,6 +470,10 @@ def test_a_frame_says_which_object_decided_and_why(opened, page, cells):
         opened.open(page, f"#frame={cells[0].parent.name}/{frame['input']}")
         sources = [*(frame["modes"][mode] for mode in content["modes"]), frame["reference"]]
         lines = opened.run("[...document.querySelectorAll('.reasons li')].map((li) => li.textContent)")
+        sentence = opened.run("document.querySelector('.because').textContent")
+        errs = sources[1 if frame["value"] < 0 else 0]
+        if errs["does"] != sources[2]["does"]:
+            assert sentence.endswith(f"chooses “{errs['does']}” instead of “{sources[2]['does']}”.")
         for line, source in zip(lines, sources, strict=True):
             assert line.endswith(source["does"]) or source["decisive"] is None
             if source["decisive"] is not None:
@@ -461,7 +489,12 @@ def test_a_frame_says_which_object_decided_and_why(opened, page, cells):
         ranges = [float(text.replace("\u2212", "-")) for text in column(opened, table, "range, m")]
         assert ranges == sorted(ranges, reverse=True)
         labels = opened.run("[...document.querySelectorAll('#frame-detail .label')].map((e) => e.textContent)")
-        assert any(" m · closing " in text for text in labels) == bool(decided)
+        assert any(" · needs " in text for text in labels) == bool(decided)
+        for width in (1280, 1400):
+            opened.size(width, 900)
+            scroller = "document.querySelector(\"[aria-label^='Objects of']\")"
+            assert opened.run(f"{scroller}.scrollWidth - {scroller}.clientWidth") == 0
+        opened.size(1200, 900)
 
 
 def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
@@ -475,7 +508,9 @@ def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
         ),
     ]
     (tmp_path / "values.csv").write_text("\n".join(lines) + "\n")
-    scores = [f"q{i},{float(score)}" for i, score in enumerate(rng.random(60))]
+    score = rng.random(60).round(3)
+    score[np.argmax(np.abs(value))] = -np.inf
+    scores = [f"q{i},{float(number)}" for i, number in enumerate(score)]
     (tmp_path / "scores.csv").write_text("\n".join(["input,score", *scores]) + "\n")
     call("evaluate", tmp_path / "values.csv", "-s", tmp_path / "scores.csv", "--draws", "50", "-o", tmp_path / "r.json")
     call("report", tmp_path / "r.json", "--out", tmp_path / "r.html")
@@ -485,6 +520,8 @@ def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
     assert column(opened, table, "input") == largest
     assert column(opened, table, "topic") == [f"<b>law {name[1:]}" for name in largest]
     assert column(opened, table, "tokens") == [name[1:] if int(name[1:]) % 3 else "–" for name in largest]
+    texts = [f"{score[int(name[1:])]:g}" for name in largest[1:]]
+    assert column(opened, table, "score, scores") == ["-inf", *texts]
     opened.run("[...document.querySelectorAll('#frames thead button')].find((b) => b.textContent === 'value').click()")
     shown = [float(text.replace("\u2212", "-")) for text in column(opened, table, "value")]
     np.testing.assert_allclose(shown, np.sort(value[[int(name[1:]) for name in largest]])[::-1], atol=1e-3)
@@ -710,3 +747,47 @@ def test_results_of_one_cell_are_one_entry_with_a_switch_and_an_address(browser,
     assert browser.run("document.getElementById('kind').selectedOptions[0].textContent") == "charged"
     assert "third" in names_in_chart(browser, "verdict")
     assert browser.messages == []
+
+
+SUBMIT = """(fields) => {
+  for (const [name, text] of Object.entries(fields)) document.querySelector(`form [name=${name}]`).value = text;
+  window.old = true;
+  document.querySelector("form button").click();
+}"""
+
+
+def test_a_click_on_the_served_page_judges_as_the_command_does(browser, cells, tmp_path):
+    home, again = cells[0].parent, tmp_path / "again.json"
+    with Server(home, 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            address = f"http://127.0.0.1:{server.server_port}/"
+            browser.messages.clear()
+            browser.requests.clear()
+            browser.open(address)
+            before = column(browser, VERDICTS, "gain")
+            for name, text in (("alpha", "0.35"), ("units", "scene-00,scene-10,scene-40"), ("weight", "excess=0.5")):
+                fields = {"alpha": "0.2 0.5", "units": "all", "weight": "", "draws": "50"} | {name: text}
+                browser.run(f"({SUBMIT})({json.dumps(fields)})")
+                browser.wait("!window.old && document.documentElement.dataset.ready === 'true'")
+                words = shlex.split(browser.run("document.querySelector('form + .command').textContent"))
+                assert f"--{name}={text}" in words
+                assert run(*words[1:], "--out", again).code == 0
+                expected = next(iter(result_tables(deepval.Result.load(again))))
+                for title in ("gain", "gain 95 %", "benefit", "harm", "nDG", "vs random", "verdict"):
+                    place = expected.header.index(title)
+                    texts = [row[place].text for section in expected.sections for row in section]
+                    assert [shown.rstrip("*") for shown in column(browser, VERDICTS, title)] == texts
+                assert column(browser, VERDICTS, "gain") != before
+            policy = browser.run("document.querySelector('[http-equiv=Content-Security-Policy]').content")
+            assert "default-src 'none'" in policy
+            assert "form-action 'self'" in policy
+            assert set(browser.requests) == {address}
+            assert browser.messages == []
+            browser.run(INTRUDERS["a script"])
+            assert browser.run("window.hacked") is None
+            assert any("Content Security Policy" in message for message in browser.messages)
+        finally:
+            server.shutdown()
+            thread.join()

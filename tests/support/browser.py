@@ -94,14 +94,20 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
-    def open(self, path: Path, fragment: str = "") -> None:
-        """Open a page from disk and wait until it is drawn."""
+    def open(self, page: Path | str, fragment: str = "") -> None:
+        """Open a page from disk or from an address and wait until it is drawn."""
         self.call("Page.navigate", url="about:blank")
-        self.call("Page.navigate", url=path.as_uri() + fragment)
-        end = time.monotonic() + PATIENCE_S
-        while self.run("document.documentElement?.dataset.ready") != "true":
+        self.call("Page.navigate", url=(page if isinstance(page, str) else page.as_uri()) + fragment)
+        self.wait("document.documentElement?.dataset.ready === 'true'")
+
+    def wait(self, script: str) -> None:
+        """Wait until a script is true; it may be cut off by a new page."""
+        end, done = time.monotonic() + PATIENCE_S, False
+        while not done:
             assert time.monotonic() < end, self.messages
             time.sleep(0.05)
+            with contextlib.suppress(AssertionError):
+                done = self.run(script)
 
     def run(self, script: str) -> Any:
         """The value of a script in the page; promises are awaited."""

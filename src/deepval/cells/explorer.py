@@ -339,16 +339,16 @@ def _pictures(definition: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"seed": cheap["seed"], **size} if settings == plain(asdict(WorldSettings(**size))) else None
 
 
-def notable_inputs(table: ValueTable, *, most: int = 20) -> dict[str, Any]:
-    """The inputs with the largest values as a table, with their losses and attributes; there are no frames of them."""
+def notable_inputs(table: ValueTable, scores: Mapping[str, np.ndarray], *, most: int = 20) -> dict[str, Any]:
+    """The inputs with the largest values as a table, with losses, scores and attributes; they have no frames."""
     rows = np.argsort(-np.abs(table.decision_values), kind="stable")[:most]
     columns = {"input": table.input, "unit": table.unit_ids[table.unit], "value": table.decision_values}
-    columns |= {f"loss, {mode}": table.losses[:, m] for m, mode in enumerate(table.modes)} | dict(table.attributes)
-    # A missing number is not equal to itself.
-    listed = [np.where((part := column[rows]) == part, part, np.array(None)).tolist() for column in columns.values()]
-    return {
-        "cell": "none: a file of values",
-        "frames": [],
-        "header": list(columns),
-        "rows": [*zip(*listed, strict=True)],
-    }
+    columns |= {f"loss, {mode}": table.losses[:, m] for m, mode in enumerate(table.modes)}
+    columns |= {f"score, {name}": score for name, score in scores.items()} | dict(table.attributes)
+    listed = [[_cell(item) for item in column[rows].tolist()] for column in columns.values()]
+    return {"cell": "none: a file of values", "frames": [], "header": [*columns], "rows": [*zip(*listed, strict=True)]}
+
+
+def _cell(item: Any) -> Any:
+    """A cell of the table as JSON has it: infinities as text, and missing numbers, not equal to themselves, as null."""
+    return None if item != item else str(item) if item in (np.inf, -np.inf) else item

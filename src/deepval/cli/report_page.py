@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 
 from deepval.cells.judgement import judge, note, read_evaluation_data, with_note
@@ -16,10 +17,12 @@ from deepval.cli.evaluate import stored_judgement
 from deepval.cli.terminal import say
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
+from deepval.files.canonical import SCORES
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.evaluation import gain_curves
-from deepval.results import Result
-from deepval.tables.values import read_values
+from deepval.results import Provenance, Result
+from deepval.tables.scores import align, on_part
+from deepval.tables.values import ValueTable, read_values
 
 RESULT, FRAMES = "result", "frames"
 """Files of these names are named after their folder."""
@@ -82,7 +85,7 @@ def report(
         check_writable(page)
     if figures is not None:
         check_writable(figures, folder=True)
-    loaded = _results(files)
+    loaded = results_by_name(files)
     frame_files = _frame_files(frames, list(loaded))
     # Rendered before figures are written: a fault of the page is reported before any file exists.
     text = None if page is None else page_text(loaded, frames=frame_files, images=images, image_root=image_root)
@@ -94,7 +97,7 @@ def report(
         say(f"{page}: {cells}, {len(text.encode()) / 1e6:.1f} MB")
 
 
-def _results(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
+def results_by_name(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
     """Results by name; of a cell's folder all results in it, or else the judgement of the scores beside the cell."""
     results: dict[str, ResultInFolder] = {}
     for name, path in files.items():
@@ -200,9 +203,22 @@ def _inputs_by_cell(results: Mapping[str, ResultInFolder]) -> dict[str, dict[str
         for name, path in _beside(results, file).items():
             judged = results[name].result.provenance
             with suppress(InputError):  # a file of other columns or units is not what was judged
-                table = read_values(path).restrict(judged.units)
-                inputs |= {name: notable_inputs(table)} if table.digest == judged.table else {}
+                whole = read_values(path)
+                table = whole.restrict(judged.units)
+                if table.digest == judged.table:
+                    inputs[name] = notable_inputs(table, _scores_beside(path.parent, whole, table, judged))
     return inputs
+
+
+def _scores_beside(folder: Path, whole: ValueTable, table: ValueTable, judged: Provenance) -> dict[str, np.ndarray]:
+    """The judged scores by allocator, from files of its name in the folder or in its folder of scores."""
+    scores = {}
+    for file in (file for home in (folder, folder / SCORES) for file in reading.find(home, "*.*")):
+        with suppress(InputError, KeyError):  # a file of another name, or of other inputs, is not what was judged
+            digest = judged.scores[file.stem].digest
+            part = on_part(table, align(whole, file.stem, file), whole, "error")
+            scores |= {file.stem: part.values} if part.digest == digest and part.values.ndim == 1 else {}
+    return scores
 
 
 def _files_by_cell(texts: list[str], usual: str) -> dict[str, Path]:

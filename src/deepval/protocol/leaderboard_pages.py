@@ -23,7 +23,7 @@ from deepval.tables.scores import REFERENCES
 
 HEADER = ("rank", "allocator", "vs random", "95 %", "verdict", "nDG", "95 %", "gain", "benefit", "harm")
 READING = (
-    "Rank: 1 + the number of allocators that are resolvedly better; those that nothing tells apart share a rank. "
+    "Rank: 1 + the number of submissions that are shown to be better; those that cannot be told apart share a rank. "
     "In brackets, the ranks that paired intervals allow. Gain, benefit, harm and the difference with random are shares "
     "of the all-cheap loss on test units, equal-weight means over cells. Oracle, always, never and random are "
     "references. "
@@ -86,21 +86,17 @@ def _passages(track: Mapping[str, Any], reasons: Mapping[str, Sequence[str]], *,
         for budget in dict.fromkeys(map(BudgetKey.of, track["overall"]))
         if budget.alpha == track["headline_alpha"]
     ]
-    single = [
-        (f"{cell}, {headline.label}", headline, rows, flagged["by_cell"][cell])
-        for cell, rows in track["by_cell"].items()
-    ]
     tables = [_table(title, _at(at, rows), notes if at == headline else []) for title, at, rows, _ in pages]
     yield Passage(charts=(_chart(_at(headline, track["overall"])),), tables=tuple(tables))
     yield Passage("Cell by cell", tables=(_matrix(track["by_cell"], headline),))
     if by_cell:
-        yield Passage(tables=tuple(_table(title, _at(at, rows), []) for title, at, rows, _ in single), folded=True)
-    apart = [(title, _at(at, rows)) for title, at, _, rows in (*pages, *(single if by_cell else ()))]
-    names = sorted({row["allocator"] for _, rows in apart for row in rows})
+        single = (_table(f"{c}, {headline.label}", _at(headline, rows), []) for c, rows in track["by_cell"].items())
+        yield Passage(tables=tuple(single), folded=True)
+    names = sorted({row["allocator"] for rows in (flagged["overall"], *flagged["by_cell"].values()) for row in rows})
     if names:
         why = tuple(f"{name}: {reason}." for name in names for reason in reasons[name])
-        apart_tables = (_table(f"{title}: flagged, not ranked", rows, []) for title, rows in apart if rows)
-        yield Passage("Apart: flagged, not ranked", items=why, tables=tuple(apart_tables))
+        apart = [_table(f"{title}: flagged, not ranked", _at(at, rows), []) for title, at, _, rows in pages if rows]
+        yield Passage("Apart: flagged, not ranked", items=why, tables=tuple(apart))
 
 
 def _chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
@@ -178,7 +174,7 @@ def _lists(board: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
         yield "Cells called after official ones", differences
     yield "Integrity notes", noted or ["None."]
     yield "Submissions", [_description(entry) for entry in entries] or ["None."]
-    refused = [f"{item['folder']}: {' '.join(item['reasons'])}" for item in board["refused"]]
+    refused = [f"{item['folder']}: {reason}" for item in board["refused"] for reason in item["reasons"]]
     yield "Refused", refused or ["None."]
 
 

@@ -3,19 +3,13 @@
 const SCALE_PX = 22;
 const EMPTY = { lanes: [], drivable_m: [], crosswalks_m: [], ego_m: [[-4.5, -0.9], [0, -0.9], [0, 0.9], [-4.5, 0.9]], driven_m: [] };
 
-function roadView(frame, frames) {
-  const sources = sourcesOf(frame, frames);
+function roadView(frame, frames, sources) {
   const ends = sources.slice(0, 2);
-  const truth = frame.reference;
+  const truth = sources[2];
   const road = frame.road || EMPTY;
   // Without a road, equal paths lie side by side.
   const wayOf = (item) => (item.poses || (item.path_m || []).map(([a, b]) => [null, a, b + (item === ends[0].item ? -0.18 : 0.18)])).map((pose) => [pose[1], pose[2]]);
-  const outline = (item, i) => {
-    if (item.corners_m) return item.corners_m[i];
-    const { near, far, low, high } = objectOf(item, i);
-    return [[near, low], [far, low], [far, high], [near, high]];
-  };
-  const matters = [...road.driven_m, ...road.ego_m, ...sources.flatMap(({ item }) => [...wayOf(item), ...(item.footprint_m || []), ...(item.decisive === null ? [] : outline(item, item.decisive))])];
+  const matters = [...road.driven_m, ...road.ego_m, ...sources.flatMap(({ item, objects }) => [...wayOf(item), ...(item.footprint_m || []), ...objects.filter(({ decides }) => decides).flatMap(({ outline }) => outline)])];
   const reach = (values, least, most) => Math.min(most, Math.max(least, ...values));
   const front = reach(matters.map((p) => p[0] + 6), 36, 90);
   const least = frame.road ? 11 : 6;
@@ -38,16 +32,10 @@ function roadView(frame, frames) {
   for (const lane of road.lanes) if (lane.centre_m.length) way(lane.centre_m, { class: "centreline", stroke: lane.red ? "var(--harmed)" : "var(--even)", "stroke-width": lane.red ? 2.5 : 1.2, "stroke-dasharray": lane.connector ? "2 4" : null, "data-tip": lane.red ? "shut by a red light" : null });
   const { corridor_m: corridor } = frames;
   if (corridor && !frame.road) shape([[0, 1], [1, 1], [1, -1], [0, -1]].map(([a, b]) => [a * Math.min(corridor.far, front), b * corridor.half_width]), { class: "corridor", fill: "var(--accent)", opacity: 0.09 });
-  truth.corners_m.forEach((corners, i) => {
-    const chosen = i === truth.decisive;
-    shape(corners, { class: "truth", fill: "var(--truth)", "fill-opacity": chosen ? 0.8 : 0.45, stroke: chosen ? "var(--ink)" : "none", "stroke-width": 2.5, "data-tip": objectTip("reference", truth, i, frame, frames) });
-  });
-  ends.forEach(({ name, item, colour, dash }) => item.classes.forEach((_, i) => {
-    const chosen = i === item.decisive;
-    shape(outline(item, i), { class: chosen ? "seen decisive" : "seen", fill: colour, "fill-opacity": chosen ? 0.35 : 0.05, stroke: colour, "stroke-width": chosen ? 4 : 1.4, "stroke-dasharray": dash && "5 3", "data-tip": objectTip(name, item, i, frame, frames) });
-  }));
+  for (const { outline, decides, tip } of truth.objects) shape(outline, { class: "truth", fill: truth.colour, "fill-opacity": decides ? 0.8 : 0.45, stroke: decides ? "var(--ink)" : "none", "stroke-width": 2.5, "data-tip": tip });
+  for (const { objects, colour, dash } of ends) for (const { outline, decides, tip } of objects) shape(outline, { class: decides ? "seen decisive" : "seen", fill: colour, "fill-opacity": decides ? 0.35 : 0.05, stroke: colour, "stroke-width": decides ? 4 : 1.4, "stroke-dasharray": dash && "5 3", "data-tip": tip });
   shape(road.ego_m, { fill: "var(--ink)", "data-tip": `ego, ${number(frame.speed_mps, 1)} m/s` });
-  if (truth.poses) way([[0, 0], ...truth.poses.map((pose) => [pose[1], pose[2]])], { class: "asked", stroke: "var(--truth)", "stroke-width": 2, "data-tip": `reference: ${truth.does}` });
+  if (truth.item.poses) way([[0, 0], ...wayOf(truth.item)], { class: "asked", stroke: truth.colour, "stroke-width": 2, "data-tip": `${truth.name}: ${truth.item.does}` });
   ends.slice().reverse().forEach(({ name, item, colour, dash }) => {
     const points = wayOf(item);
     if (!points.length) return;
@@ -60,11 +48,12 @@ function roadView(frame, frames) {
   });
   way(road.driven_m, { class: "driven", stroke: "var(--ink)", "stroke-width": 2, "stroke-dasharray": "1 5", "stroke-linecap": "round", "data-tip": "as it was driven" });
   const put = labeller(root, 12, wide);
-  for (const { name, item, colour } of sources) {
-    const i = mainObject(item);
-    const object = i === null ? null : objectOf(item, i);
-    if (object && object.near < front) put(x(object.far) + 6, y((object.low + object.high) / 2), `${name}: ${number(object.near, 1)} m${wide < 700 && known(object.needs) ? ` · needs ${number(object.needs, 1)} m/s²` : motion(object)}`, colour, true);
-  }
+  sources.forEach(({ name, main, colour }, k) => {
+    if (!main || main.near > front) return;
+    const middle = y((main.low + main.high) / 2);
+    if (main.closing >= 0.5) root.append(s("path", { class: "closing", d: `M${x(main.near)} ${middle + 7 * k - 7}H${x(main.near - main.closing)}m7-4l-7 4l7 4`, fill: "none", stroke: colour, "stroke-width": 2.5, "data-tip": `${name}: closing ${number(main.closing, 1)} m/s` }));
+    put(x(main.far) + 6, middle, `${name}: ${number(main.near, 1)} m${wide < 700 ? "" : main.motion}`, colour, true);
+  });
   // The scale lies below the road, on ground of its own: nothing that is drawn can lie under its figures.
   root.append(s("rect", { x: 0, y: high, width: wide, height: SCALE_PX, fill: "var(--card)" }));
   for (let m = Math.ceil(-back / 10) * 10; x(m) + 36 < wide; m += 10) root.append(text(x(m) + 4, high + 15, m ? `${number(m, 0)} m` : "0", { class: "tick" }), line(x(m), high, x(m), high + 7, { stroke: "var(--faint)" }));

@@ -1,6 +1,6 @@
 // Tables that can be sorted by every column and saved; and the table that stands behind every chart.
 
-const WORDS = ["budget", "allocator", "verdict", "second opinion", "oracle", "chance", "policy", "kept", "modes", "unit", "cell", "term", "mode", "system", "why", "decisive object", "action"];
+const WORDS = ["budget", "allocator", "verdict", "second opinion", "oracle", "chance", "policy", "kept", "modes", "unit", "cell", "term", "mode", "system", "why", "object", "action"];
 
 // rows: arrays of {text, mark, stale, again, title}; `rules` are the rows above which a rule is drawn.
 function sortable(title, header, rows, { rules = [], notes = [], latex = null, file = "table", hidden = false } = {}) {
