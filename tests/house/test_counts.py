@@ -1,6 +1,7 @@
 """Counts of the source tree may fall, never rise: `python tools/measure_house.py` prints them."""
 
 import ast
+from importlib.resources import files
 
 import measure_house as house
 
@@ -52,6 +53,11 @@ def test_no_count_rises():
         f"{name}: {len(items)}, at most {LIMITS[name]}:\n  " + "\n  ".join(items) for name, items in grown.items()
     ]
     assert not grown, "\n".join(report)
+
+
+def test_the_scripts_of_the_page_stay_small():
+    scripts = [file for file in files("deepval.report.html").iterdir() if file.name.endswith(".js")]
+    assert sum(len(file.read_bytes()) for file in scripts) <= 110_000
 
 
 def test_imports_count_inside_functions_but_not_for_type_checking():

@@ -7,6 +7,7 @@ import shutil
 import threading
 from dataclasses import replace
 from importlib.resources import files
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -116,7 +117,7 @@ def test_sliders_compute_what_the_command_computes(browser, page):
             for name in POINTS:
                 assert same(row[name], expected[name]), (name, row[name], expected)
         for gap, expected in zip(found["gaps"], after.gaps, strict=True):
-            for name in ("gap", "missed", "selected_harm", "left_out", "overhead", "ranking"):
+            for name in ("gap", "overhead", "ranking"):
                 assert same(gap[name], expected[name]), (name, gap[name], expected)
         for unit, expected in zip(found["units"], after.units, strict=True):
             assert unit["gains"] == pytest.approx(expected.gains, abs=1e-9)
@@ -307,7 +308,7 @@ def test_dark_follows_the_system_and_the_button(opened, page):
 
 
 def test_everything_has_a_name_for_those_who_listen(opened):
-    nameless = """[...document.querySelectorAll("button, select, input, svg, a")].filter((e) => !(
+    nameless = """[...document.querySelectorAll("button, select, input, svg:not([aria-hidden]), a")].filter((e) => !(
       e.textContent.trim() || e.getAttribute("aria-label") || (e.labels && e.labels.length))).length"""
     assert opened.run(nameless) == 0
     charts = opened.run("document.querySelectorAll('figure svg').length")
@@ -529,6 +530,175 @@ def test_inputs_without_pictures_are_a_table_to_sort(opened, tmp_path):
     call("report", tmp_path / "r.json", "--out", tmp_path / "r.html")
     opened.open(tmp_path / "r.html")
     assert opened.run("document.getElementById('frames') === null || !document.querySelector('#frames tbody')")
+
+
+SAVED = """(async () => {{
+  window.saved = null;
+  [...document.querySelectorAll('{chart} .save button')].find((b) => b.textContent === '{form}').click();
+  while (!window.saved) await new Promise((done) => setTimeout(done, 20));
+  return {read};
+}})()"""
+
+
+def saved(browser: Browser, chart: str, form: str, read: str = "window.saved.text()"):
+    """What a press in the menu of a chart saves."""
+    return browser.run(SAVED.format(chart=f".chart:has(#{chart})", form=form, read=read))
+
+
+def press_legend(browser: Browser, chart: str, series: str) -> None:
+    browser.run(f"document.querySelector('.chart:has(#{chart}) [data-series=\"{series}\"]').focus()")
+    browser.press(" ", 32)
+
+
+def test_every_chart_is_saved_as_svg_png_and_vega_lite(opened, cells):
+    result = deepval.Result.load(cells[0])
+    opened.run(CAPTURE)
+    charts = opened.run("[...document.querySelectorAll('figure[id]')].map((figure) => figure.id)")
+    assert {"chart-versus-random", "chart-gain", "chart-benefit-and-harm", "chart-units"} <= set(charts)
+    for chart in charts:
+        root = ElementTree.fromstring(saved(opened, chart, "SVG"))
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        drawn = opened.run(f"document.querySelectorAll('#{chart} svg *').length")
+        assert len(list(root.iter())) > drawn
+        assert not any("var(" in value for node in root.iter() for value in node.attrib.values())
+        first = saved(
+            opened, chart, "PNG", "window.saved.slice(0, 8).arrayBuffer().then((b) => [...new Uint8Array(b)])"
+        )
+        assert bytes(first) == b"\x89PNG\r\n\x1a\n"
+        spec = json.loads(saved(opened, chart, "Vega-Lite"))
+        assert spec["$schema"] == "https://vega.github.io/schema/vega-lite/v5.json"
+        assert spec["data"]["values"]
+        assert "mark" in spec or all("mark" in layer and "encoding" in layer for layer in spec["layer"])
+    forest = json.loads(saved(opened, "chart-versus-random", "Vega-Lite"))
+    kind, alpha, *_ = opened.run("document.getElementById('budget').value").split("|")
+    names = list(result.provenance["scores"])
+    rows = [row for row in result.rows if row.allocator in names and (row.kind, str(row.alpha)) == (kind, alpha)]
+    assert len(rows) == len(names)
+    points = {item["row"]: item["value"] for item in forest["data"]["values"] if item["mark"] == "point"}
+    assert set(points) == {*names, "never", "always"}
+    assert all(points[row.allocator] == pytest.approx(100 * row.versus_random) for row in rows)
+    assert sum(item["mark"] == "rule" for item in forest["data"]["values"]) == len(points)
+    assert [layer["mark"]["type"] for layer in forest["layer"]] == ["rule", "point"]
+    curve = json.loads(saved(opened, "chart-gain", "Vega-Lite"))
+    assert len(curve["data"]["values"]) == (len(names) + 2) * len(result.curves[0].alpha)
+    assert curve["layer"][1]["mark"] == "line"
+    heat = json.loads(saved(opened, "chart-units", "Vega-Lite"))
+    assert heat["mark"] == "rect"
+    assert len(heat["data"]["values"]) == len(result.units) * (len(names) + 1)
+
+
+def test_a_series_is_hidden_by_its_legend_and_stays_so(opened, page, cells):
+    name = next(iter(deepval.Result.load(cells[0]).provenance["scores"]))
+    lines = "document.querySelectorAll('#chart-gain polyline').length"
+    pressed = f"document.querySelector('.chart:has(#chart-gain) [data-series=\"{name}\"]').getAttribute('aria-pressed')"
+    before = opened.run(lines)
+    press_legend(opened, "chart-gain", name)
+    assert opened.run(lines) == before - 1
+    opened.run(CAPTURE)
+    assert name not in {
+        item["series"] for item in json.loads(saved(opened, "chart-gain", "Vega-Lite"))["data"]["values"]
+    }
+    press_legend(opened, "chart-benefit-and-harm", "harm")
+    address = opened.run("location.hash")
+    opened.open(page, address)
+    assert (opened.run(lines), opened.run(pressed)) == (before - 1, "false")
+    assert opened.run("document.querySelectorAll('#chart-benefit-and-harm rect[fill=\"var(--harmed)\"]').length") == 0
+    press_legend(opened, "chart-gain", name)
+    assert (opened.run(lines), opened.run(pressed)) == (before, "true")
+    opened.run(
+        "(() => { const b = document.getElementById('band'); b.value = ''; b.dispatchEvent(new Event('change')); })()"
+    )
+    opened.open(page, opened.run("location.hash"))
+    assert opened.run("document.getElementById('band').value") == ""
+
+
+def test_no_two_series_look_the_same(browser, tmp_path):
+    rng = np.random.default_rng(5)
+    cheap = rng.exponential(size=40) + 0.1
+    table = deepval.ValueTable.from_columns(unit=np.arange(40) // 8, losses={"cheap": cheap, "full": cheap * 0.5})
+    scores = {f"s{i:02}": rng.random(40) for i in range(33)}
+    result = judge(table, scores, [deepval.Selection(0.2)], draws=10, curve_points=4)
+    (tmp_path / "many.html").write_text(html.render({"many": result}), encoding="utf-8")
+    browser.messages.clear()
+    browser.open(tmp_path / "many.html")
+    looks = browser.run("""[...document.querySelectorAll('.chart:has(#chart-gain) .legend svg')].map((svg) => {
+      const [line, path] = [svg.querySelector('line'), svg.querySelector('path')];
+      const dash = line.getAttribute('stroke-dasharray');
+      return [getComputedStyle(line).stroke, dash, path && path.getAttribute('d')].join();
+    })""")
+    assert len(looks) == len(set(looks)) == 35
+    assert len({look.partition(")")[0] for look in looks if "rgb" in look}) == 14 + 1  # and the grey of references
+    assert browser.messages == []
+
+
+def test_a_hover_box_does_not_cover_what_it_explains(opened):
+    covered = """(() => {
+      const tip = document.getElementById('tip');
+      return [...document.querySelectorAll('#chart-units rect, .term, #chart-gain circle')].filter((node) => {
+        node.scrollIntoView({ block: 'center' });
+        const box = node.getBoundingClientRect();
+        node.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: box.x + 1, clientY: box.y + 1 }));
+        const over = tip.getBoundingClientRect();
+        return !tip.classList.contains('on') || (over.top < box.bottom && over.bottom > box.top);
+      }).length;
+    })()"""
+    assert opened.run("document.querySelectorAll('#chart-units rect').length") > 3
+    assert opened.run(covered) == 0
+
+
+def test_intervals_that_a_slider_made_stale_are_grey_and_say_so(opened):
+    note = "document.querySelectorAll('.stale-note').length"
+    assert opened.run(note) == 0
+    opened.run("document.getElementById('weight-excess').focus()")
+    opened.press("ArrowRight", 39)
+    opened.run(SETTLED)
+    assert opened.run(note) == 2
+    rules = "[...document.querySelectorAll('#chart-versus-random line[stroke-linecap]')]"
+    assert set(opened.run(f"{rules}.map((e) => e.getAttribute('class') + e.getAttribute('stroke'))")) <= {
+        "stale-linevar(--unsure)"
+    }
+    assert opened.run("document.querySelectorAll('.stale-band').length") > 0
+    opened.run("document.getElementById('reset-weights').click()")
+
+
+def test_print_keeps_every_column(opened, page, tmp_path):
+    wide = tmp_path / "wide.html"
+    result = judged(tuple(f"router-kind-{i:02}" for i in range(14)))
+    wide.write_text(html.render({"one": result, "two": result}), encoding="utf-8")
+    for path in (page, wide):
+        opened.size(718, 1000, scheme="dark")
+        opened.open(path)
+        opened.call("Emulation.setEmulatedMedia", media="print")
+        opened.run("window.dispatchEvent(new Event('beforeprint'))")
+        opened.run(SETTLED)
+        cut = """[...document.querySelectorAll('#tables table, #overview table, #frames table')].filter((table) =>
+          [...table.querySelectorAll('th, td')].some((cell) => cell.getBoundingClientRect().right > 719)).length"""
+        assert opened.run("document.querySelectorAll('#tables table').length") > 0
+        assert opened.run(cut) == 0
+        assert opened.run("getComputedStyle(document.querySelector('.save')).display") == "none"
+        assert opened.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert opened.run("document.documentElement.dataset.theme") == "light"
+        opened.call("Emulation.setEmulatedMedia", media="")
+
+
+def test_the_next_command_charges_as_the_result_did(browser, tmp_path):
+    rng = np.random.default_rng(2)
+    value = rng.gamma(0.3, 1, 600)
+    losses = {"cheap": value + 0.1, "full": value * 0}
+    prices = {"modes": {"cheap": {"usd": 0.1}, "full": {"usd": 1.0}}, "allocators": {"mine": {"usd": 0.0}}}
+    table = deepval.ValueTable.from_columns(unit=np.arange(600) // 20, losses=losses)
+    result = judge(table, {"mine": value}, [deepval.Money(0.3, prices, accounting="skipping")], draws=50)
+    (tmp_path / "money.html").write_text(html.render({"money": result}), encoding="utf-8")
+    browser.messages.clear()
+    browser.open(tmp_path / "money.html")
+    heading = browser.run("document.querySelector('h1').textContent").replace("\u2009", " ")
+    assert heading.startswith("Run mine at 30 % of the money: +")
+    words = shlex.split(browser.run("document.getElementById('next').textContent").replace("\\\n", ""))
+    assert words[1:] == [
+        *("threshold", "values.csv", "-s", "mine.csv", "--alpha", "0.3", "--costs", "costs.toml"),
+        *("--budget", "money", "--skipping", "--out", "router.json"),
+    ]
+    assert browser.messages == []
 
 
 def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):

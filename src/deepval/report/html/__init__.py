@@ -23,17 +23,8 @@ from deepval.report.text_tables import Table
 from deepval.results import Inputs, Result
 from deepval.version import __version__
 
-SCRIPTS = (
-    "text.js",
-    "recombine.js",
-    "charts.js",
-    "tables.js",
-    "sections.js",
-    "weights.js",
-    "road.js",
-    "explorer.js",
-    "page.js",
-)
+PARTS = ("text", "recombine", "charts", "saving", "tables", "sections", "weights", "road", "explorer", "page")
+SCRIPTS = tuple(f"{name}.js" for name in PARTS)
 """Scripts of the page, in the order of their concatenation."""
 
 

@@ -2,7 +2,7 @@
 
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const CELLS = DATA.cells;
-const state = { cell: 0, budget: null, frame: null, band: null, weights: {}, colours: {}, dashes: {}, hidden: new Set(), again, draw: drawCharts };
+const state = { cell: 0, budget: null, frame: null, band: null, weights: {}, styles: {}, hidden: new Set(), again, remember, draw: drawCharts };
 const main = document.getElementById("page");
 let parts = {};
 let waitingToDraw = false;
@@ -10,6 +10,7 @@ let lastView = {};
 
 // Results of one cell, such as free, charged and causal, are one entry with a switch: "name" and "name, charged".
 const groupOf = (cell) => (CELLS.find((other) => cell.name.startsWith(`${other.name}, `)) || cell).name;
+const groups = CELLS.filter((cell) => cell.name === groupOf(cell));
 const kindOf = (cell) => cell.name.slice(groupOf(cell).length + 2) || "free";
 const sameCell = (cell) => CELLS.filter((other) => groupOf(other) === groupOf(cell));
 const firstOf = (cell) => CELLS.findIndex((other) => other.name === groupOf(cell));
@@ -18,15 +19,13 @@ const alike = (cell, kind) => CELLS.indexOf(sameCell(cell).find((other) => kindO
 function start() {
   for (const { result } of CELLS) for (const part of ["rows", "gaps", "streams"]) result[part] = result[part].rows.map((row) => Object.fromEntries(result[part].names.map((name, i) => [name, row[i]])));
   const names = [...new Set(CELLS.flatMap((cell) => own(cell.result.rows).map((row) => row.allocator)))].sort();
-  names.forEach((name, i) => { state.colours[name] = `var(--s${i % 8})`; state.dashes[name] = i < 8 ? null : "9 3"; });
+  names.forEach((name, i) => { state.styles[name] = styleOf(i); });
   const shared = (part) => (typeof part === "string" ? CELLS.find((cell) => cell.name === part) : null);
   for (const cell of CELLS) {
     cell.frames = (shared(cell.frames) || cell).frames;
     if (cell.inputs) cell.result.inputs = shared(cell.inputs) ? shared(cell.inputs).result.inputs : unpacked(cell.inputs);
   }
   for (const cell of CELLS) if (cell.result.inputs) state.weights[cell.name] = { ...cell.result.inputs.weights };
-  document.getElementById("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark", true));
-  const groups = CELLS.filter((cell) => cell.name === groupOf(cell));
   document.getElementById("cell").append(...groups.map((cell) => h("option", { value: firstOf(cell) }, cell.name)));
   document.getElementById("cell").addEventListener("change", (event) => { choose(alike(CELLS[event.target.value], kindOf(CELLS[state.cell]))); remember(); });
   document.getElementById("kind").addEventListener("change", (event) => { choose(Number(event.target.value)); remember(); });
@@ -65,8 +64,8 @@ function choose(index) {
 
 // What is chosen is in the address, so that it survives a reload and can be shared.
 function remember() {
-  const chosen = { cell: CELLS[state.cell].name, budget: state.budget, ...(state.band ? { allocator: state.band } : {}) };
-  history.replaceState(null, "", `#${new URLSearchParams(chosen)}`);
+  const chosen = { cell: CELLS[state.cell].name, budget: state.budget, ...(known(state.band) ? { allocator: state.band } : {}), ...(state.frame ? { frame: state.frame } : {}) };
+  history.replaceState(null, "", `#${new URLSearchParams([...Object.entries(chosen), ...[...state.hidden].map((name) => ["hidden", name])])}`);
 }
 
 function chooseInOverview(index) {
@@ -85,29 +84,28 @@ function viewOf(cell) {
 
 function drawAll() {
   const cell = CELLS[state.cell];
+  const view = viewOf(cell);
+  const sliders = weightsSection(cell, state, refreshSoon);
+  const frames = explorer(cell, state, goTo);
+  // In the order of the page.
   parts = {
-    overview: () => (CELLS.some((other) => groupOf(other) !== groupOf(cell)) ? overview(CELLS.filter((other) => other.name === groupOf(other)).map((other) => CELLS[alike(other, kindOf(cell))]), cell, state, chooseInOverview) : null),
     hero: (view) => hero(cell, view, state),
-    signs: (view) => signs(cell, view),
-    weights: null,
     verdicts: (view) => verdictsSection(cell, view, state),
-    gains: (view) => block("gain", "Over all budgets", null, curves(cell, view, state)),
+    overview: () => (groups.length > 1 ? overview(groups.map((other) => CELLS[alike(other, kindOf(cell))]), cell, state, chooseInOverview) : null),
+    signs: (view) => signs(cell, view),
+    gains: (view) => curves(cell, view, state),
+    weights: () => sliders,
     harm: (view) => benefitAndHarm(cell, view, state),
-    charged: (view) => charged(cell, view),
+    charged: (view) => charged(cell, view, state),
     gap: (view) => gapSplit(cell, view, state),
     streams: (view) => streamsSection(cell, view, state),
-    units: (view) => unitsSection(cell, view, state),
-    ties: (view) => tiesSection(cell, view),
-    frames: null,
+    units: (view) => unitsSection(cell, view),
+    frames: () => frames,
     tables: (view) => tablesSection(cell, view),
     source: (view) => source(cell, view),
     glossary,
   };
-  const view = viewOf(cell);
-  const sliders = weightsSection(cell, state, refreshSoon);
-  const frames = explorer(cell, state, goTo);
-  const order = ["hero", "verdicts", "overview", "signs", "gains", "weights", "harm", "charged", "gap", "streams", "units", "ties", "frames", "tables", "source", "glossary"];
-  const nodes = order.map((name) => ({ name, node: name === "weights" ? sliders : name === "frames" ? frames : parts[name](view) }));
+  const nodes = Object.entries(parts).map(([name, make]) => ({ name, node: make(view) }));
   // What does not apply to a cell is absent.
   parts.drawn = nodes.filter(({ node }) => node && !(node.querySelector(":scope > .absent") && !node.querySelector("figure, table")));
   main.replaceChildren(...parts.drawn.map((item) => item.node));
@@ -133,7 +131,7 @@ function again(name) {
   const item = parts.drawn.find((part) => part.name === name);
   if (item.node.refresh) item.node.refresh();
   else {
-    const fresh = parts[name](viewOf(CELLS[state.cell]));
+    const fresh = parts[name](viewOf(CELLS[state.cell])) || h("section", { hidden: true });
     const open = [...item.node.querySelectorAll("details")].map((detail) => detail.open);
     item.node.replaceWith(fresh);
     [...fresh.querySelectorAll("details")].forEach((detail, i) => { detail.open = Boolean(open[i]); });
@@ -157,7 +155,7 @@ function followLink() {
     const chosen = new URLSearchParams(location.hash.slice(1));
     const index = CELLS.findIndex((cell) => cell.name === chosen.get("cell"));
     if (index < 0) return false;
-    Object.assign(state, { budget: chosen.get("budget"), band: chosen.get("allocator") });
+    Object.assign(state, { budget: chosen.get("budget"), band: chosen.get("allocator"), frame: chosen.get("frame"), hidden: new Set(chosen.getAll("hidden")) });
     choose(index);
     return true;
   }
@@ -175,16 +173,20 @@ function followLink() {
   return true;
 }
 
+// A hover box stands below what it explains, or above it where there is no room below.
 function tips() {
   const tip = document.getElementById("tip");
-  document.addEventListener("pointermove", (event) => {
-    const found = event.target.closest && event.target.closest("[data-tip]");
-    tip.classList.toggle("on", Boolean(found));
-    if (!found) return;
-    tip.textContent = found.getAttribute("data-tip");
-    tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)}px`;
-    tip.style.top = `${event.clientY + 18 + tip.offsetHeight > innerHeight ? event.clientY - tip.offsetHeight - 10 : event.clientY + 18}px`;
-  });
+  const show = (event) => {
+    const about = event.target.closest && event.target.closest("[data-tip]");
+    tip.classList.toggle("on", Boolean(about));
+    if (!about) return;
+    tip.textContent = about.getAttribute("data-tip");
+    const box = about.getBoundingClientRect();
+    const x = box.width > 300 && known(event.clientX) ? event.clientX : box.left;
+    tip.style.left = `${Math.max(8, Math.min(x, innerWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${box.bottom + 8 + tip.offsetHeight > innerHeight ? box.top - tip.offsetHeight - 8 : box.bottom + 8}px`;
+  };
+  for (const kind of ["pointermove", "focusin"]) document.addEventListener(kind, show);
 }
 
 start();

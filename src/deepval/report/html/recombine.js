@@ -125,13 +125,13 @@ function recombined(result, weights) {
     setting,
     rows,
     values,
-    gaps: gapsAgain(result, rows, values, total),
+    gaps: gapsAgain(result, rows, values),
     units: unitsAgain(result, values, cheap),
     curves: result.curves.map((curve) => curveAgain(curve, inputs, values, total, shareOf)),
   };
 }
 
-function gapsAgain(result, rows, values, total) {
+function gapsAgain(result, rows, values) {
   const at = new Map(rows.map((row) => [`${row.allocator}|${budgetKey(row)}`, row]));
   return result.gaps.map((gap) => {
     const row = at.get(`${gap.allocator}|${budgetKey(gap)}`);
@@ -141,9 +141,6 @@ function gapsAgain(result, rows, values, total) {
       ...gap,
       stale: true,
       gap: row.oracle_gain - row.gain,
-      missed: total.benefit - row.benefit,
-      selected_harm: row.harm,
-      left_out: total.benefit - row.oracle_gain,
       overhead: row.oracle_gain - after,
       ranking: after - row.gain,
       causal: null,

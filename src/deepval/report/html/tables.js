@@ -2,57 +2,20 @@
 
 const WORDS = ["budget", "allocator", "verdict", "second opinion", "oracle", "chance", "policy", "kept", "modes", "unit", "cell", "term", "mode", "system", "why", "object", "action"];
 
-function sortKey(content) {
-  if (content === "–" || content === "" || content === "undefined") return null;
-  const plain = content.replaceAll(MINUS, "-").replaceAll("\u2009", "").replaceAll(",", " ").replace("*", "");
-  const found = /^\s*\[?\s*([+-]?\d+(?:\.\d+)?(?:e[+-]?\d+)?)/i.exec(plain);
-  return found ? Number(found[1]) : content;
-}
-
-function compared(a, b) {
-  if (a === null || b === null) return (a === null) - (b === null);
-  if (typeof a === "number" && typeof b === "number") return a - b;
-  return String(a).localeCompare(String(b), "en", { numeric: true });
-}
-
 // rows: arrays of {text, mark, stale, again, title}; `rules` are the rows above which a rule is drawn.
 function sortable(title, header, rows, { rules = [], notes = [], latex = null, file = "table", hidden = false } = {}) {
-  const body = h("tbody");
-  const cells = header.map(() => null);
-  let sorted = null;
-  const draw = (order) => {
-    body.replaceChildren(
-      ...order.map((i) =>
-        h("tr", { class: !sorted && rules.includes(i) ? "rule" : null }, rows[i].map((cell, c) => {
-          const classes = [WORDS.includes(header[c]) && "words", cell.mark, cell.stale && "stale", cell.again && !sorted && "again"];
-          return h("td", { class: classes.filter(Boolean).join(" ") || null, title: cell.title }, cell.text + (cell.mark === "worse" ? "*" : ""));
-        }))),
-    );
-  };
-  const sort = (column) => {
-    const down = sorted && sorted.column === column ? !sorted.down : !WORDS.includes(header[column]);
-    sorted = { column, down };
-    const keys = rows.map((row) => sortKey(row[column].text));
-    const order = rows.map((_, i) => i).sort((a, b) => {
-      if (keys[a] === null || keys[b] === null) return compared(keys[a], keys[b]);
-      return (down ? -1 : 1) * compared(keys[a], keys[b]) || a - b;
-    });
-    cells.forEach((cell, c) => cell.setAttribute("aria-sort", c === column ? (down ? "descending" : "ascending") : "none"));
-    draw(order);
-  };
-  const head = h("tr", {}, header.map((name, c) => {
-    cells[c] = h("th", { scope: "col", "aria-sort": "none", class: WORDS.includes(name) ? "words" : null, "data-tip": GLOSSARY[name] || null },
-      h("button", { type: "button", onclick: () => sort(c), "aria-label": `${name}, sort` }, name));
-    return cells[c];
-  }));
-  draw(rows.map((_, i) => i));
+  const body = rows.map((row, i) => h("tr", { class: rules.includes(i) ? "rule" : null }, row.map((cell, c) => {
+    const classes = [WORDS.includes(header[c]) && "words", cell.mark, cell.stale && "stale", cell.again && "again"];
+    return h("td", { class: classes.filter(Boolean).join(" ") || null, title: cell.title }, cell.text + (cell.mark === "worse" ? "*" : ""));
+  })));
+  const head = header.map((name) => withSorting(h("th", { scope: "col", class: WORDS.includes(name) ? "words" : null, "data-tip": GLOSSARY[name] || null }, name)));
   const plain = () => csvOf(header, rows.map((row) => row.map((cell) => cell.text.replaceAll(MINUS, "-").replaceAll("\u2009", ""))));
   const tools = h("div", { class: "table-tools" },
     h("button", { type: "button", class: "save-csv", onclick: () => saveFile(`${file}.csv`, plain(), "text/csv") }, "Save as CSV"),
     latex ? h("button", { type: "button", class: "save-latex", onclick: () => saveFile(`${file}.tex`, latex, "text/x-tex") }, "Save as LaTeX") : null);
   return h("div", { class: "table" },
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
-      h("table", {}, h("caption", { class: hidden ? "visually-hidden" : null }, title), h("thead", {}, head), body)),
+      h("table", {}, h("caption", { class: hidden ? "visually-hidden" : null }, title), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body))),
     notes.map((note) => h("p", { class: "note" }, note)), tools);
 }
 
@@ -82,7 +45,7 @@ function resultTable(cell, table, view, index) {
     return { text: content, stale: RESTING.includes(name), title: RESTING.includes(name) ? "as judged with the weights of the result" : null };
   }));
   const notes = [...table.notes];
-  if (view.stale) notes.unshift(again ? "Point values are of the weights chosen above; intervals and verdicts in grey are not: run the command." : "Grey: as judged with the weights of the result. Run the command for these.");
+  if (view.stale) notes.unshift("Grey: as judged with the weights of the result. Run the command for these.");
   return sortable(table.title, table.header, rows, { rules: table.rules, notes, latex: view.stale ? null : table.latex, file: `${cell.name}-${index + 1}` });
 }
 

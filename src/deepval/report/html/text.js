@@ -28,11 +28,9 @@ const percent = (value, digits = 1) => (known(value) ? `${beyond(value) || numbe
 const signed = (value, digits = 1) => (known(value) ? beyond(value) || `${value > 0 ? "+" : ""}${number(100 * value, digits)}` : "undefined");
 const span = (low, high, form) => (known(low) && known(high) ? `[${form(low)}, ${form(high)}]` : "");
 const count = (value) => value.toLocaleString("en-US");
+const many = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 const share = (alpha) => `${Number((100 * alpha).toPrecision(6))}\u2009%`;
 const UNITS = { ms: "ms", mj: "mJ", mj_gpu: "mJ, GPU rail", mj_all: "mJ, all rails", usd: "USD" };
-
-// Dollars per input are small: three digits of them, two decimals of anything else.
-const price = (value, convention, digits = 2) => (convention === "usd" && known(value) ? String(Number(value.toPrecision(3))) : number(value, digits));
 
 // A router that chooses itself is judged at what it spends: a share with many digits.
 const budgetKey = (row) => [row.kind, row.alpha, row.convention || "", row.accounting || ""].join("|");
@@ -85,14 +83,19 @@ const GLOSSARY = {
   allocator: "What decides which inputs get the expensive mode (router, policy, gate).",
   mode: "A way to process an input: cheap or full (model, arm, fidelity).",
   escalate: "Run the full mode on an input (route, defer).",
+  always: "Escalates everything.",
+  "decision value": "Loss under the cheap mode minus loss under the full mode, for one input. Negative: escalating harms.",
   budget: "How much may be escalated: a share of the inputs, or of what escalating all would cost in time, energy or money.",
   points: "Hundredths of the all-cheap loss: the loss if nothing is escalated.",
   gain: "Loss that an allocator removes, as a share of the all-cheap loss.",
   nDG: "Normalized decision gain: the share of the oracle's gain.",
   random: "Escalates as many inputs, chosen by chance.",
+  "random-ladder": "Among several models: the best mixture that looks at no input.",
   never: "Escalates nothing: its gain is zero.",
   oracle: "Escalates the inputs of largest value. Nobody can run it: it uses the answer.",
   interval: "95 % interval over draws of units. Better or worse: it excludes zero.",
+  verdict: "What the interval says: better, worse, or not told apart (unresolved).",
+  "rests on": "Without that one unit the verdict would be another.",
   "second opinion": "A wider interval for few or unequal units. If it disagrees, the verdict is uncertain.",
 };
 const term = (name, words = name) => h("span", { class: "term", tabindex: "0", "data-tip": GLOSSARY[name] }, words);

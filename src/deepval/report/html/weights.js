@@ -37,9 +37,9 @@ const sameWeights = (one, other) => Object.keys(one).every((name) => one[name] =
 
 function weightsSection(cell, state, changed) {
   const { inputs } = cell.result;
-  const lead = "Actions do not depend on these weights, so the page computes every point value again while you move a slider. Intervals and verdicts turn grey: they need new draws, which the command below makes.";
+  const lead = "Actions do not depend on these weights, so the page computes every point value again while you move a slider. Intervals and verdicts turn grey: the command below makes new ones.";
   const title = "Try other loss weights";
-  if (!inputs) return block("weights", title, null, absent("the result holds no loss terms; evaluate with ", code("--terms terms.parquet"), "."));
+  if (!inputs) return null;
   const fixedNames = Object.keys(inputs.weights).filter((name) => !inputs.free.includes(name));
   const closed = fixedNames.length ? h("p", { class: "note" }, `The weights of ${listed(fixedNames)} also shape the plan. Other weights would change the actions and need another cell, so they have no slider.`) : null;
   if (!inputs.free.length) return block("weights", title, null, closed);
@@ -70,7 +70,7 @@ function weightsSection(cell, state, changed) {
   const reset = h("button", { type: "button", id: "reset-weights", onclick: () => { Object.assign(weights, inputs.weights); changed(); } }, "Back to the judged weights");
   const copy = h("button", { type: "button", onclick: () => { if (navigator.clipboard) navigator.clipboard.writeText(command.textContent).catch(() => {}); } }, "Copy");
   const section = block("weights", title, lead, h("div", { class: "sliders" }, controls.map((control) => control.node)), h("div", { class: "row" }, reset), status,
-    h("h3", {}, "The command for these weights"), h("p", { class: "lead" }, "Run it in the folder of the cell, which has the score files."), command, h("div", { class: "row" }, copy), closed);
+    folded("The command for these weights", h("p", { class: "lead" }, "Run it in the folder of the cell, which has the score files."), command, h("div", { class: "row" }, copy)), closed);
   section.refresh = () => {
     controls.forEach((control) => control.show());
     command.textContent = commandOf(cell.result, weights);
