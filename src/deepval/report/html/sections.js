@@ -94,7 +94,7 @@ function others(rows) {
   return rows[0].stale ? "" : `${count(rows.length)} ${rows.length === 1 ? "allocator" : "allocators"}: ${parts.map(([items, words]) => `${items.length} ${words}${items.length < 4 ? ` (${listed(items.map((row) => row.allocator))})` : ""}`).join(", ")}.`;
 }
 
-const driving = (cell) => Boolean(cell.frames || cell.result.provenance.cell);
+const driving = (cell) => Boolean((cell.frames && !cell.frames.rows) || cell.result.provenance.cell);
 
 function dataWords(cell) {
   const id = cell.result.provenance.cell;
