@@ -343,6 +343,27 @@ def _without_validation(cell: BuiltCell, allocator: FittedAllocator, watch: Watc
         return None
 
 
+def calibrated_by(
+    cell: BuiltCell, allocator: Allocator, units: Sequence[str], *, watch: Watch = unwatched
+) -> Allocator:
+    """The allocator, fitted again without validation units if it was fitted on any of these calibration units."""
+    again = None
+    if isinstance(allocator, FittedAllocator) and set(units) & set(_fitted_units(cell, allocator)):
+        again = _without_validation(cell, allocator, watch)
+    refuse_fitted(cell, again or allocator, units)
+    return again or allocator
+
+
+def refuse_fitted(cell: BuiltCell, allocator: Allocator, units: Sequence[str]) -> None:
+    """Raise if an allocator was fitted on any of these units."""
+    shared = sorted(set(units) & set(_fitted_units(cell, allocator))) if isinstance(allocator, FittedAllocator) else []
+    if shared:
+        raise InputError(
+            f"{allocator.name} must be judged and calibrated on units that it was not fitted on; it was fitted on "
+            f"{', '.join(shared[:5])}: name other units."
+        )
+
+
 def _combined(cell: BuiltCell, parts: Sequence[Scored]) -> Scored:
     """Scores of different units by fits of one recipe, in the order of the cell's table."""
     inputs, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("input", "score"))
