@@ -14,12 +14,14 @@ from allocator_worlds import failing_cell, ladder_cell, pair_cell
 from commands import call, refusal
 from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.feedback import FeedbackAllocator, Session, WithoutFeedback, with_feedback
+from deepval.allocators.router import Router
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import read_cell
 from deepval.cells.judgement import judge
-from deepval.cells.on_policy import OnPolicy, feedback_rows
+from deepval.cells.on_policy import OnPolicy, calibrate, feedback_rows
 from deepval.errors import InputError
 from deepval.features import Sight
+from deepval.features.views import frames_of
 from deepval.judging.draws import make_draws
 from deepval.judging.policies import CausalCap, FrozenThreshold
 from deepval.judging.resamples import Resamples
@@ -345,6 +347,52 @@ def test_a_slip_is_one_sentence(arguments, sentence):
 def test_a_values_file_has_no_feedback():
     text = refusal("evaluate", pair_cell().folder / "values.parquet", "--feedback", "lost")
     assert "--feedback needs a cell's folder" in text
+
+
+def test_a_router_decides_and_learns_as_the_judge_replays():
+    cell = pair_cell()
+    for policy in calibrate(cell, Curious(0.1), 0.3):
+        run = on(cell, Curious(0.1)).replay(policy)
+        router = Router(Curious(0.1), policy, mode=cell.views[0].mode)
+        escalated = []
+        for view, outputs in zip(cell.views, cell.outputs, strict=True):
+            router.begin()
+            for number, frame in enumerate(frames_of(view, images=False)):
+                escalated.append(router.decide(frame) == "full")
+                if escalated[-1]:
+                    router.learn(outputs.full.at(number))
+        assert escalated == run.escalated.tolist()
+
+
+def test_a_router_with_feedback_refuses_what_breaks_the_contract():
+    cell = pair_cell()
+    frames, full = list(frames_of(cell.views[0], images=False)), cell.outputs[0].full
+    router = Router(Curious(), EVERYTHING)
+    with pytest.raises(InputError, match="just escalated, once; there is none"):
+        router.learn(full.at(0))
+    router.decide(frames[0])
+    with pytest.raises(InputError, match=r"pass its full output to learn\(\) before the next frame"):
+        router.decide(frames[1])
+    with pytest.raises(InputError, match=r"objects .* of one frame"):
+        router.learn(full)
+    router.learn(full.at(0))
+    router.decide(
+        replace(frames[1], run=False, cls=frames[1].cls[:0], score=frames[1].score[:0], box_px=frames[1].box_px[:0])
+    )
+    assert math.isnan(router.score)
+    with pytest.raises(InputError, match="just escalated, once; there is none"):
+        router.learn(full.at(1))
+    plain = Router(SIGNALS["ego-speed"], EVERYTHING)
+    plain.decide(frames[0])
+    with pytest.raises(InputError, match="Only an allocator with feedback learns"):
+        plain.learn(full.at(0))
+
+
+def test_the_steps_that_are_timed_score_without_learning():
+    judged, cell = on(pair_cell(), Curious()), pair_cell()
+    (score,) = Curious().stages().values()
+    glances = [glance for sight in cell.sights for glance in sight.glances]
+    assert [*score(glances[:30]), *map(score, glances[30:])] == judged.replay(NOTHING).score.tolist()
 
 
 @pytest.mark.shared

@@ -18,6 +18,7 @@ from deepval.allocators.feedback import FeedbackAllocator, with_feedback
 from deepval.arrays import InputFlags, InputFloats
 from deepval.cells.fitting import calibrated_by, refuse_fitted
 from deepval.cells.folder import BuiltCell
+from deepval.cells.spec import units_of
 from deepval.errors import InputError
 from deepval.files.canonical import digest_of, sha256
 from deepval.judging.allowances import Budget, MissingCosts, allowance_on, budget_list, charging
@@ -130,6 +131,15 @@ class OnPolicy:
             if not math.isfinite(policy.theta):
                 break
         return best[1:]
+
+
+def calibrate(
+    cell: BuiltCell, allocator: Allocator, alpha: float, *, units: str | Sequence[str] = "validation"
+) -> tuple[FrozenThreshold, CausalCap]:
+    """The policies that escalate the share `alpha`, freely and capped, for a deployed router."""
+    table = cell.listed.restrict(units_of(cell.split, units))
+    own = with_feedback(calibrated_by(cell, allocator, table.unit_ids.tolist()))
+    return OnPolicy(cell, own, table).calibrate(alpha)
 
 
 def feedback_rows(
