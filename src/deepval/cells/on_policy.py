@@ -31,6 +31,7 @@ from deepval.tables.keys import positions
 from deepval.tables.scores import Missing, Scores
 from deepval.tables.values import ValueTable
 
+CAP = "causal cap"
 TOLERANCE = 0.02
 """A realised share further than this from the rate misses it, where the rate is not enforced."""
 ROUNDS = 12
@@ -100,6 +101,13 @@ class OnPolicy:
                 "missing='worst' (--missing worst) to leave such inputs unescalated."
             )
         return -math.inf
+
+    def acceptance(self, policy: FrozenThreshold | CausalCap) -> Acceptance:
+        """The decisions of a policy, as they are judged."""
+        weights = self.replay(policy).escalated.astype(float)
+        if isinstance(policy, CausalCap):
+            return Acceptance(CAP, known(policy.threshold.theta), weights, None)
+        return Acceptance("frozen threshold", known(policy.theta), weights, TOLERANCE)
 
     def calibrate(self, rate: float) -> tuple[FrozenThreshold, CausalCap]:
         """The threshold that keeps a rate by itself, and the capped one with the largest gain, on these inputs."""
@@ -182,12 +190,7 @@ def feedback_rows(
 
 
 def _acceptances(own: OnPolicy, other: OnPolicy, rate: float) -> Iterator[Acceptance]:
-    free, capped = other.calibrate(rate)
-    for name, policy, threshold, tolerance in (
-        ("frozen threshold", free, free, TOLERANCE),
-        ("causal cap", capped, capped.threshold, None),
-    ):
-        yield Acceptance(name, known(threshold.theta), own.replay(policy).escalated.astype(float), tolerance)
+    yield from map(own.acceptance, other.calibrate(rate))
 
 
 def digest(allocator: Allocator) -> str:
