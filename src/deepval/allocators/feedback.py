@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from deepval.allocators.allocator import Allocator
-from deepval.arrays import Float
 from deepval.errors import InputError
-from deepval.features import Glance, Sight
+from deepval.features import Glance
 from deepval.features.views import CheapMode
 from deepval.files.canonical import sha256
 from deepval.world.objects import Objects
@@ -58,24 +57,16 @@ class FeedbackAllocator(Allocator):
             "`deepval evaluate CELL --feedback`, and route with `Router`, not by scores."
         )
 
-    def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time"]:
-        return np.array([self._of_frame(glance) for glance in sight.glances[:1]])
 
-
-@dataclass(frozen=True)
 class WithoutFeedback(FeedbackAllocator):
     """An ordinary allocator with one score per frame under the feedback contract: what it could learn is ignored."""
 
-    allocator: Allocator
-
-    def __post_init__(self) -> None:
-        if self.allocator.per_mode:
+    def __init__(self, allocator: Allocator) -> None:
+        if allocator.per_mode:
             raise InputError(
-                f"{self.allocator.name} has a score per mode; feedback takes one score per frame: choose another "
-                "allocator."
+                f"{allocator.name} has a score per mode; feedback takes one score: choose another allocator."
             )
-        object.__setattr__(self, "name", self.allocator.name)
-        object.__setattr__(self, "uses", self.allocator.uses)
+        self.allocator, self.name, self.uses = allocator, allocator.name, allocator.uses
 
     @property
     def modes(self) -> tuple[str, ...]:

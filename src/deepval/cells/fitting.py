@@ -360,7 +360,7 @@ def refuse_fitted(cell: BuiltCell, allocator: Allocator, units: Sequence[str]) -
     if shared:
         raise InputError(
             f"{allocator.name} must be judged and calibrated on units that it was not fitted on; it was fitted on "
-            f"{', '.join(shared[:5])}: name other units."
+            f"{', '.join(shared[:5])}: name other units, or fit it without these."
         )
 
 

@@ -5,9 +5,8 @@ frame if it is escalated. It gets nothing else of the outputs. Frames without lo
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +30,7 @@ from deepval.tables.keys import positions
 from deepval.tables.scores import Missing, Scores
 from deepval.tables.values import ValueTable
 
-CAP = "causal cap"
+FREE, CAP = "frozen threshold", "causal cap"
 TOLERANCE = 0.02
 """A realised share further than this from the rate misses it, where the rate is not enforced."""
 ROUNDS = 12
@@ -86,28 +85,23 @@ class OnPolicy:
                 own = session.score(glance)
                 if row < 0:
                     continue
-                score[row] = self._defined(own, row)
+                score[row] = -math.inf if math.isnan(own) and self.missing == "worst" else own
+                if math.isnan(score[row]):
+                    raise InputError(
+                        f"{self.allocator.name}: every input needs a score; {self.table.input[row]} has none. Use "
+                        "missing='worst' (--missing worst) to leave such inputs unescalated."
+                    )
                 if stream.decide(float(score[row])):
                     escalated[row] = True
                     session.learn(outputs.full.at(frame))
         return Replay(score, escalated)
-
-    def _defined(self, score: float, row: int) -> float:
-        if not math.isnan(score):
-            return score
-        if self.missing == "error":
-            raise InputError(
-                f"{self.allocator.name}: every input needs a score; {self.table.input[row]} has none. Use "
-                "missing='worst' (--missing worst) to leave such inputs unescalated."
-            )
-        return -math.inf
 
     def acceptance(self, policy: FrozenThreshold | CausalCap) -> Acceptance:
         """The decisions of a policy, as they are judged."""
         weights = self.replay(policy).escalated.astype(float)
         if isinstance(policy, CausalCap):
             return Acceptance(CAP, known(policy.threshold.theta), weights, None)
-        return Acceptance("frozen threshold", known(policy.theta), weights, TOLERANCE)
+        return Acceptance(FREE, known(policy.theta), weights, TOLERANCE)
 
     def calibrate(self, rate: float) -> tuple[FrozenThreshold, CausalCap]:
         """The threshold that keeps a rate by itself, and the capped one with the largest gain, on these inputs."""
@@ -181,16 +175,17 @@ def feedback_rows(
         refuse_fitted(cell, allocator, resamples.table.unit_ids.tolist())
         own = OnPolicy(cell, with_feedback(allocator), resamples.table, missing)
         other = with_feedback(calibrated_by(cell, allocator, units, watch=watch))
-        deciders.append(Decider(name, partial(_acceptances, own, OnPolicy(cell, other, calibration, missing))))
+        deciders.append(decider(name, own, OnPolicy(cell, other, calibration, missing)))
     allowances = [allowance_on(budget, resamples.table) for budget in budget_list(budgets)]
     allowances = charging([Scores.stand_in(name) for name in allocators], allowances, missing_costs)
     watched = watch(allowances, "replaying policies")
     rows = [streamed.row for allowed in watched for streamed in streams_under(allowed, resamples, deciders)]
-    return Feedback(tuple(rows), tuple(map(str, units)), {name: digest(item) for name, item in allocators.items()})
+    return Feedback(tuple(rows), tuple(map(str, units)), {name: digest(own) for name, own in allocators.items()})
 
 
-def _acceptances(own: OnPolicy, other: OnPolicy, rate: float) -> Iterator[Acceptance]:
-    yield from map(own.acceptance, other.calibrate(rate))
+def decider(name: str, own: OnPolicy, other: OnPolicy) -> Decider:
+    """Decides freely, then capped, by policies that are calibrated on the inputs of `other`."""
+    return Decider(name, lambda rate: map(own.acceptance, other.calibrate(rate)))
 
 
 def digest(allocator: Allocator) -> str:

@@ -167,7 +167,7 @@ def evaluate(
     }
     if table_on_disk is None:
         plan_digest = None if following is None else following.plan.digest
-        learning = _learning(case, learners, calibration_units, budgets=levels, settings=settings)
+        learning = _learning(case, learners, budgets=levels, settings=settings)
         result = judge(case, scored, levels, command="evaluate", plan=plan_digest, feedback=learning, **settings)
     else:
         on_file = replace(table_on_disk, costs=case.table.costs)
@@ -212,12 +212,7 @@ def _learners(words: Sequence[str] | None, cell: Path, weight: Sequence[str] | N
 
 
 def _learning(
-    case: EvaluationData,
-    learners: "Mapping[str, Allocator]",
-    calibration: Sequence[str] | None,
-    *,
-    budgets: Sequence[Budget],
-    settings: Mapping[str, Any],
+    case: EvaluationData, learners: "Mapping[str, Allocator]", *, budgets: Sequence[Budget], settings: Mapping[str, Any]
 ) -> Callable[[Resamples], Feedback] | None:
     """What judges allocators with feedback; None without any."""
     if not learners:
@@ -226,7 +221,7 @@ def _learning(
         raise InputError(f"{case.source}: --feedback needs a cell's folder, with views and outputs; give one.")
     from deepval.cells.on_policy import feedback_rows
 
-    table = case.table.restrict(case.units(calibration, usual="validation"))
+    table = case.table.restrict(case.units(settings["calibration"], usual="validation"))
     same = {name: settings[name] for name in ("missing", "missing_costs", "watch")}
     return partial(feedback_rows, case.cell, learners, budgets=budgets, calibration=table, **same)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from deepval.allocators.feedback import output_digest, with_feedback
 from deepval.arrays import Bool
+from deepval.cells import on_policy
 from deepval.cells.fitting import refuse_fitted
 from deepval.cells.on_policy import CAP, OnPolicy
 from deepval.errors import InputError
@@ -75,7 +76,7 @@ def decider(item: Submission, cell: TrackedCell) -> Decider:
         return Decider(item.card.key, partial(_logged, log, table))
     allocator = with_feedback(item.allocator)
     validation = OnPolicy(cell.built, allocator, cell.scored.restrict(cell.split.validation))
-    return Decider(item.card.key, partial(_replayed, OnPolicy(cell.built, allocator, table), validation))
+    return on_policy.decider(item.card.key, OnPolicy(cell.built, allocator, table), validation)
 
 
 def _logged(log: Scores, table: ValueTable, rate: float) -> Iterator[Acceptance]:
@@ -83,7 +84,3 @@ def _logged(log: Scores, table: ValueTable, rate: float) -> Iterator[Acceptance]
     escalated = log.values > 0
     if np.array_equal(_within_cap(log, table, rate), escalated):
         yield Acceptance(CAP, None, escalated.astype(float), None)
-
-
-def _replayed(own: OnPolicy, other: OnPolicy, rate: float) -> Iterator[Acceptance]:
-    yield own.acceptance(other.calibrate(rate)[1])

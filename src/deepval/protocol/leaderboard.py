@@ -96,7 +96,9 @@ def leaderboard(
             _track(name, _cells_of_track(name, built), accepted, flagged, draws=draws, seed=seed, cache=cache)
             for name in watch(tracks, "judging tracks")
         ],
-        "feedback": feedback_standings(built, [i for i in accepted if i.has_feedback], draws=draws, seed=seed),
+        "feedback": feedback_standings(
+            built, [item for item in accepted if item.card.key not in flagged], draws=draws, seed=seed
+        ),
         "submissions": entries,
         "refused": refused,
         "removed": removed,

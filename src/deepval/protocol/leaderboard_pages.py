@@ -33,7 +33,8 @@ READING = (
 
 FEEDBACK = (
     "These submissions learn from the full outputs of frames that they escalated, at most floor(1 + 0.2 t) of a unit's "
-    "first t inputs. They are judged on policy, on test units, and never ranked with scores."
+    "first t inputs. They are judged on policy, on test units, and never ranked with scores. A log that escalates "
+    "more than a measured budget leaves after its cost is not listed there."
 )
 
 
@@ -55,7 +56,7 @@ def _study(board: Mapping[str, Any], *, by_cell: bool) -> Study:
         ("draws", f"{draws['number']:,}", f"of test units, seed {draws['seed']}; deepval {board['deepval']}"),
     )
     tracks = [Section(t["title"], READING, tuple(_passages(t, reasons, by_cell=by_cell))) for t in board["tracks"]]
-    if board["feedback"]:
+    if board.get("feedback"):
         tables = tuple(_feedback(name, rows) for name, rows in board["feedback"].items())
         tracks.append(Section("Feedback track", FEEDBACK, (Passage(tables=tables),)))
     lists = [Section(title, "", (Passage(items=tuple(lines)),)) for title, lines in _lists(board)]
@@ -112,13 +113,10 @@ def _feedback(cell: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """The rows of the feedback track on a cell."""
     lines = tuple(
         (
-            TableCell(BudgetKey.of(row).label),
-            TableCell(row["allocator"]),
-            TableCell(percent(row["rate"], 1)),
+            *map(TableCell, (BudgetKey.of(row).label, row["allocator"], percent(row["rate"], 1))),
             _difference(row),
             TableCell(interval(row["versus_random_lo"], row["versus_random_hi"], percent)),
-            TableCell(row["verdict_words"] or MISSING),
-            TableCell(number(row["ndg"])),
+            *map(TableCell, (row["verdict_words"] or MISSING, number(row["ndg"]))),
         )
         for row in rows
     )

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
+from deepval.cells.on_policy import FREE
 from deepval.errors import InputWarning
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
@@ -300,7 +301,7 @@ def feedback_standings(
         rows = standings[name] = []
         for convention in _conventions({name: cell}):
             allowed = charging(stand_ins, [allowance_on(_budget(cell, here, ALPHA, convention), table)], "list")
-            streamed = [item.row for item in streams_under(allowed[0], resamples, deciders)]
+            streamed = [item.row for item in streams_under(allowed[0], resamples, deciders) if item.row.policy != FREE]
             rows += map(dict, sorted(streamed, key=lambda row: (row.gain is None, -(row.gain or 0.0), row.allocator)))
     return standings
 

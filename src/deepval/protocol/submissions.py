@@ -220,11 +220,6 @@ class Submission:
     logs: Mapping[str, Scores] = field(default_factory=dict, repr=False)
     allocator: FittedAllocator | None = field(default=None, repr=False)
 
-    @property
-    def has_feedback(self) -> bool:
-        """Whether it is in the feedback track."""
-        return bool(self.logs) or self.allocator is not None
-
 
 @dataclass(frozen=True, eq=False)
 class Checked:
