@@ -153,7 +153,7 @@ class Router:
 
     def begin(self) -> None:
         """Start a new unit: clear the past frames and, unless all inputs are one stream, the escalations so far."""
-        self._past: Past = Past()
+        self._past: Past = Past() if self.allocator is None else self.allocator.past()
         self.score: float = np.nan
         if self.routing.reset:
             self._route = self.routing.start()

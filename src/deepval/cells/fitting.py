@@ -26,6 +26,7 @@ from deepval.allocators import (
     recipe_by_name,
 )
 from deepval.allocators.allocator import SIGNALS
+from deepval.allocators.feedback import FeedbackAllocator
 from deepval.arrays import Float, Int, Shaped
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
@@ -35,7 +36,9 @@ from deepval.errors import InputError, InputWarning, NothingToLearnError, sugges
 from deepval.features import Sight
 from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS
+from deepval.files.reading import check_form
 from deepval.fit_targets import TARGETS, RoutingObjective, labels
+from deepval.planners.rules import Rule
 from deepval.progress import Watch, unwatched
 from deepval.tables.costs import Costs
 from deepval.tables.keys import positions
@@ -129,8 +132,9 @@ def _fit_to_target(
 
     def fit() -> FittedAllocator:
         sights = _sights(cell, used)
-        outputs = _outputs(cell, used) if recipe.needs_outputs else None
-        examples = Examples(sights, _rows(table, sights), learned, classify, outputs)
+        examples = Examples(sights, _rows(table, sights), learned, classify)
+        if recipe.needs_outputs:
+            examples = replace(examples, outputs=_outputs(cell, used), rule=rule_of(cell))
         return recipe.fit(examples, training, watch=watch)
 
     keeper = _KEEPER.get()
@@ -158,6 +162,12 @@ def _outputs(cell: BuiltCell, units: Sequence[str]) -> tuple[Outputs, ...]:
     """The objects of the full mode and of the reference in some units."""
     pairs = zip(cell.views, cell.outputs, strict=True)
     return tuple(outputs for view, outputs in pairs if view.scene.unit in units)
+
+
+def rule_of(cell: BuiltCell) -> Rule | None:
+    """What the cell's downstream system does about objects, with the cell's constants; None if it has no such rule."""
+    rule = None if cell.spec.rule is None else cell.spec.rule.rule
+    return None if rule is None else check_form(type(rule), cell.spec.constants, f"the constants of {cell.spec.system}")
 
 
 def _rows(table: ValueTable, sights: Sequence[Sight]) -> Int[np.ndarray, "input"]:
@@ -403,14 +413,22 @@ def _defined_scores(
 
 
 def recipes_for(cell: BuiltCell) -> tuple[str, ...]:
-    """The recipes that make sense on a cell and need no extra.
+    """The recipes that make sense on a cell, need no extra and score frames whatever is escalated.
 
-    Recipes that choose among modes need more than two, and recipes that use image boxes need a placing that does not
-    observe.
+    Recipes that choose among modes need more than two, recipes that use image boxes a placing that does not observe,
+    and recipes that simulate the downstream system one with a rule.
     """
     many, mode = len(cell.table.modes) > 2, cell.views[0].mode
-    fitting = {name: recipe for name, recipe in RECIPES.items() if recipe.undefined(mode) is None}
-    return tuple(name for name, recipe in fitting.items() if recipe.extra is None and (many or not recipe.per_mode))
+    simulated = rule_of(cell) is not None
+    return tuple(
+        name
+        for name, recipe in RECIPES.items()
+        if recipe.undefined(mode) is None
+        and recipe.extra is None
+        and (many or not recipe.per_mode)
+        and (simulated or not recipe.needs_outputs)
+        and not issubclass(recipe.makes, FeedbackAllocator)
+    )
 
 
 def scored_by_all(

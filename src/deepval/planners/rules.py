@@ -15,7 +15,6 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.tables.terms import weighted_loss
 from deepval.world.objects import BrakingSettings, Objects, Obstacles, required_deceleration_mps2
 
 Actions = Float[np.ndarray, "time act"]
@@ -26,6 +25,11 @@ Needs = Float[np.ndarray, "time *need"]
 
 class Rule(ABC):
     """A downstream rule: a frozen dataclass whose fields are the constants of its system."""
+
+    @property
+    @abstractmethod
+    def choices(self) -> Float[np.ndarray, "choice act"]:
+        """Every action, in the order in which ties are settled."""
 
     @property
     @abstractmethod
@@ -55,8 +59,11 @@ class Rule(ABC):
         self, actions: Actions, needs: Needs, *, speed_mps: Speeds, previous: Actions
     ) -> Float[np.ndarray, "time"]:
         """The weighted sum of the loss terms."""
-        terms = self.loss_terms(actions, needs, speed_mps=speed_mps, previous=previous)
-        return weighted_loss(terms, self.weights)
+        return self._weighted(self.loss_terms(actions, needs, speed_mps=speed_mps, previous=previous))
+
+    def _weighted(self, terms: Mapping[str, np.ndarray]) -> np.ndarray:
+        """The weighted sum of some terms, added in the order of the weights: the same bits for a cost and a loss."""
+        return reduce(np.add, [weight * terms[name] for name, weight in self.weights.items() if name in terms])
 
 
 def loss_weights(constants: Mapping[str, Any]) -> dict[str, float]:
@@ -78,6 +85,11 @@ class BrakingRule(Rule):
     excess_weight: float = 0.12
     change_weight: float = 0.02
     collision_weight: float = 6.0
+
+    @property
+    def choices(self) -> Float[np.ndarray, "choice act"]:
+        """Every action, in the order in which ties are settled."""
+        return np.array([[0.0], [self.brake_mps2], [self.hard_mps2]])
 
     @property
     def reach_m(self) -> float:
@@ -165,10 +177,7 @@ class RecedingHorizonRule(Rule):
     ) -> Float[np.ndarray, "time choice"]:
         """Planning cost of every candidate without the change term."""
         choices = np.broadcast_to(self.choices, (*worst_m.shape, 2))
-        terms = path_terms(self, worst_m, choices, speed_mps=speed_mps[:, None])
-        costs = [weight * terms[name] for name, weight in self.weights.items() if name != "change"]
-        # One after the other, in the order of the weights: the same sum to the bit as in the loss.
-        return reduce(np.add, costs)
+        return self._weighted(path_terms(self, worst_m, choices, speed_mps=speed_mps[:, None]))
 
     def loss_terms(
         self, actions: Actions, needs: Needs, *, speed_mps: Speeds, previous: Actions

@@ -27,11 +27,6 @@ class Braking(BrakingRule, System):
         {"shortfall_weight", "excess_weight", "change_weight", "collision_weight"}
     )
 
-    @property
-    def choices(self) -> Float[np.ndarray, "choice act"]:
-        """Every action, in the order in which ties are settled."""
-        return np.array([[0.0], [self.brake_mps2], [self.hard_mps2]])
-
     def plan(
         self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Actions | None = None
     ) -> Actions:
