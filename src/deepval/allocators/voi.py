@@ -9,6 +9,7 @@ is learned.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,17 +53,12 @@ FEW = 10
 LEAST_HALF_M = 0.1
 
 
-def _lattice(columns: int) -> Float[np.ndarray, "draw column"]:
-    """Evenly spread numbers from 0 to 1: multiples of the square roots of primes, without their whole parts."""
-    primes = [n for n in range(2, 500) if all(n % m for m in range(2, n))][:columns]
-    return np.modf(np.arange(1, DRAWS + 1)[:, None] * np.sqrt(primes))[0]
-
-
-_SPREAD = _lattice(4 * TRACKS).reshape(DRAWS, 4, TRACKS)
-CHANCE = _SPREAD[:, :2].swapaxes(0, 1)
+# Raw numbers of a generator never change between versions of NumPy. Sorting makes each column a shuffle of all rows.
+_SHUFFLES = np.random.PCG64(0).random_raw(4 * DRAWS * TRACKS).reshape(4, DRAWS, TRACKS).argsort(axis=1)
+CHANCE = (_SHUFFLES[:2] + 0.5) / DRAWS
 """By full mode and reference: the number that decides whether a track is there, by draw and track."""
-PICKS = (_SPREAD[:, 2:].swapaxes(0, 1) * DRAWS).astype(int)
-"""By full mode and reference: which row of the table of errors is drawn."""
+PICKS = _SHUFFLES[2:].reshape(2 * DRAWS, TRACKS)
+"""Which row of the table of errors is drawn, by draw of the full mode and then of the reference, and by track."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +108,7 @@ class SimulatedValue(FittedAllocator):
     name: str
     rule: Rule
     heads: tuple[Model, Model]
-    errors: Float[np.ndarray, "2 table row error"]
+    errors: Float[np.ndarray, "side table row error"]
     prior: float
     penalty: float
     training: Training = field(repr=False)
@@ -127,6 +123,10 @@ class SimulatedValue(FittedAllocator):
             raise ValueError(f"errors must be {shape} finite numbers; found {self.errors.shape}")
         if tuple(head.width for head in self.heads) != widths:
             raise ValueError(f"the models must take {widths} columns")
+
+    @cached_property
+    def _tables(self) -> Float[np.ndarray, "table row error"]:
+        return self.errors.reshape(2 * TABLES, DRAWS, len(ERRORS))
 
     def past(self) -> Past:
         """The memory at the beginning of a unit."""
@@ -180,34 +180,34 @@ class SimulatedValue(FittedAllocator):
         absent, present = self.heads[1].predict(both).reshape(2, count)
         there = CHANCE[1, :, :count] < np.where(reported, present, absent)
         tracks, band = belief.tracks[:, chosen], _tables(rows)
-        speed_mps = np.full(DRAWS, belief.speed_mps)
-        needs = [
-            self.rule.needs(self._obstacles(side, marks, tracks, band=band, speed_mps=belief.speed_mps), speed_mps)
-            for side, marks in enumerate((reported, there))
-        ]
-        cheap, previous = (np.broadcast_to(action, (DRAWS, len(action))) for action in actions)
-        full = self.rule.act(needs[0], speed_mps, previous=previous)
-        losses = [self.rule.loss(action, needs[1], speed_mps=speed_mps, previous=previous) for action in (cheap, full)]
-        return losses[0] - losses[1]
+        speed_mps, rule = np.array([belief.speed_mps]), self.rule
+        obstacles = self._obstacles(np.concatenate([reported, there]), tracks, band=band, speed_mps=belief.speed_mps)
+        needs = rule.needs(obstacles, speed_mps)
+        cheap, previous = (action[None] for action in actions)
+        full = rule.act(needs[:DRAWS], speed_mps, previous=previous)
+        cheap_loss, full_loss = (
+            rule.loss(action, needs[DRAWS:], speed_mps=speed_mps, previous=previous) for action in (cheap, full)
+        )
+        return cheap_loss - full_loss
 
     def _obstacles(
         self,
-        side: int,
         marks: Bool[np.ndarray, "draw track"],
         tracks: Float[np.ndarray, "row track"],
         *,
         band: Int[np.ndarray, "track"],
         speed_mps: float,
     ) -> Obstacles:
-        """The marked tracks of each draw, with errors."""
+        """The marked tracks of each draw of the full mode and then of the reference, with errors."""
         draw, track = marks.nonzero()
-        log_range, middle, half, closing, length = self.errors[side][band[track], PICKS[side][draw, track]].T
+        table = band[track] + TABLES * (draw >= DRAWS)
+        log_range, middle, half, closing, length = self._tables[table, PICKS[draw, track]].T
         tracks = tracks[:, track]
         near_m = (np.maximum(tracks[X], 0.0) + OFFSET_M) * np.exp(log_range) - OFFSET_M
         y_m = tracks[Y] + np.where(tracks[Y] < 0, -middle, middle)
         half_m = np.maximum(tracks[HALF] + half, LEAST_HALF_M)
         lateral_m = np.stack([y_m - half_m, y_m + half_m], axis=1)
-        return Obstacles(DRAWS, draw, near_m, near_m + length, lateral_m, speed_mps - tracks[U] + closing)
+        return Obstacles(2 * DRAWS, draw, near_m, near_m + length, lateral_m, speed_mps - tracks[U] + closing)
 
     @classmethod
     def feature_sets(cls) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ formulas to the reference. All functions take many frames, or many draws of one 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +17,9 @@ from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
 from deepval.world.objects import BrakingSettings, Objects, Obstacles, required_deceleration_mps2
 
-Actions = Float[np.ndarray, "time act"]
-Speeds = Float[np.ndarray, "time"]
+Actions = Float[np.ndarray, "_ act"]
+Speeds = Float[np.ndarray, "_"]
+"""Ego speeds: one per frame, or a single one for all draws of a frame. Previous actions may be single as well."""
 Needs = Float[np.ndarray, "time *need"]
 """What the objects of each frame require: all that an action or a loss depends on."""
 
@@ -98,7 +99,8 @@ class BrakingRule(Rule):
 
     def needs(self, objects: Objects | Obstacles, speed_mps: Speeds) -> Needs:
         """The required deceleration."""
-        return required_deceleration_mps2(objects, speed_mps, settings=self.required)
+        every_mps = np.broadcast_to(speed_mps, objects.frames)
+        return required_deceleration_mps2(objects, every_mps, settings=self.required)
 
     def act(self, needs: Needs, speed_mps: Speeds, *, previous: Actions | None = None) -> Actions:
         """The deceleration; nothing but the needs matters."""
@@ -219,7 +221,7 @@ def path_terms(
     }
 
 
-def choice_index(system: RecedingHorizonRule, actions: Actions) -> Int[np.ndarray, "time"]:
+def choice_index(system: RecedingHorizonRule, actions: Actions) -> Int[np.ndarray, "_"]:
     """Index of each action among the system's choices."""
     same = (system.choices[None] == actions[:, None]).all(axis=-1)
     if not same.any(axis=1).all():
@@ -236,6 +238,14 @@ def travelled_m(speed_mps: np.ndarray, acceleration_mps2: np.ndarray | float, ti
     return speed_mps * moving_s + 0.5 * acceleration_mps2 * moving_s**2
 
 
+@lru_cache(maxsize=8)
+def _paths(system: RecedingHorizonRule) -> tuple[Float[np.ndarray, "acceleration"], Float[np.ndarray, "offset step"]]:
+    """Accelerations of the candidates, and y of each offset at each step."""
+    u = system.times_s / system.horizon_s
+    offsets = system.choices[: system.offsets, 1]
+    return np.unique(system.choices[:, 0])[::-1], offsets[:, None] * (3 * u**2 - 2 * u**3)
+
+
 class Reach(NamedTuple):
     """First and last step at which a path of each acceleration overlaps an object in x, if any."""
 
@@ -244,11 +254,9 @@ class Reach(NamedTuple):
     ever: Bool[np.ndarray, "obj acceleration"]
 
 
-def reachable(
-    system: RecedingHorizonRule, objects: Objects | Obstacles, speed_mps: Float[np.ndarray, "time"]
-) -> Objects | Obstacles:
+def reachable(system: RecedingHorizonRule, objects: Objects | Obstacles, speed_mps: Speeds) -> Objects | Obstacles:
     """The objects that some candidate can come nearer than the clearance; the others change no cost."""
-    speed = speed_mps[objects.frame]
+    speed = speed_mps if len(speed_mps) == 1 else speed_mps[objects.frame]
     nearest_m = travelled_m(speed, system.hardest_mps2, float(system.times_s[0]))
     farthest_m = travelled_m(speed, 0.0, float(system.times_s[-1]))
     ahead = (nearest_m <= objects.far_m) & (farthest_m + system.length_m >= objects.near_m)
@@ -259,19 +267,17 @@ def reachable(
     return objects.where(ahead & beside)
 
 
-def overlapping_steps(
-    system: RecedingHorizonRule, objects: Objects | Obstacles, *, speed_mps: Float[np.ndarray, "time"]
-) -> Reach:
+def overlapping_steps(system: RecedingHorizonRule, objects: Objects | Obstacles, *, speed_mps: Speeds) -> Reach:
     """Steps at which ego and object overlap in x; as the ego never reverses they are one run."""
-    accelerations = np.unique(system.choices[:, 0])[::-1]
-    x_m = travelled_m(speed_mps[:, None, None], accelerations[:, None], system.times_s)[objects.frame]
+    x_m = travelled_m(speed_mps[:, None, None], _paths(system)[0][:, None], system.times_s)
+    x_m = x_m if len(x_m) == 1 else x_m[objects.frame]
     over = (x_m <= objects.far_m[:, None, None]) & (x_m + system.length_m >= objects.near_m[:, None, None])
     last = over.shape[-1] - 1 - over[..., ::-1].argmax(axis=-1)
     return Reach(over.argmax(axis=-1), last, np.asarray(over.any(axis=-1)))
 
 
 def worst_clearances_m(
-    system: RecedingHorizonRule, objects: Objects | Obstacles, speed_mps: Float[np.ndarray, "time"]
+    system: RecedingHorizonRule, objects: Objects | Obstacles, speed_mps: Speeds
 ) -> Float[np.ndarray, "time choice"]:
     """Smallest lateral clearance of every candidate over steps with overlap in x, +inf where none matters.
 
@@ -281,18 +287,16 @@ def worst_clearances_m(
     minimum.
     """
     near = reachable(system, objects, speed_mps)
-    worst_m = np.full((len(speed_mps), len(system.choices)), np.inf)
+    worst_m = np.full((objects.frames, len(system.choices)), np.inf)
     if not len(near):
         return worst_m
     reach = overlapping_steps(system, near, speed_mps=speed_mps)
-    u = system.times_s / system.horizon_s
-    offsets = system.choices[: system.offsets, 1]
-    y_m = offsets[:, None] * (3 * u**2 - 2 * u**3)
+    y_m = _paths(system)[1]
     right_m = near.lateral_m[:, 0][:, None, None] - (y_m + system.half_width_m)
     left_m = (y_m - system.half_width_m) - near.lateral_m[:, 1][:, None, None]
     clearance_m = np.maximum(right_m, left_m)
     step = np.clip(clearance_m.argmin(axis=-1)[:, None, :], reach.first[:, :, None], reach.last[:, :, None])
-    found_m = np.take_along_axis(clearance_m[:, None], step[..., None], axis=-1)[..., 0]
+    found_m = clearance_m[np.arange(len(near))[:, None, None], np.arange(system.offsets), step]
     found_m = np.where(reach.ever[:, :, None], found_m, np.inf).reshape(len(near), -1)
     frame, start = np.unique(near.frame, return_index=True)
     worst_m[frame] = np.minimum.reduceat(found_m, start, axis=0)
