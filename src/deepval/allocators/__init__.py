@@ -27,6 +27,7 @@ from deepval.allocators.models import Boosting, Mlp, Ridge
 from deepval.allocators.pixel import PixelRouter
 from deepval.allocators.pixel_training import PixelRecipe
 from deepval.allocators.row_allocator import ESTIMATES, EstimatorRecipe, Learned, RowRecipe
+from deepval.allocators.voi import SimulatedValueRecipe, SimulatedValueWithFeedbackRecipe
 from deepval.errors import InputError, quote, suggestion
 
 __all__ = [
@@ -64,6 +65,8 @@ RECIPES: dict[str, Recipe] = {
         RowRecipe("router-gbm-binary", "detection-list", "value-binary", Boosting()),
         RowRecipe("router-two-head", "cheap+memory", "value", Boosting(), "difference"),
         RowRecipe("router-recall", "cheap+memory", "value-signed-cdf", CAUTIOUS, "recall"),
+        SimulatedValueRecipe("router-voi", CAUTIOUS),
+        SimulatedValueWithFeedbackRecipe("router-voi-feedback", CAUTIOUS),
         PixelRecipe(),
     )
 }

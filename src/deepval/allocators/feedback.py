@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from deepval.allocators.allocator import Allocator
+from deepval.arrays import Float
 from deepval.errors import InputError
-from deepval.features import Glance
-from deepval.features.views import CheapMode
+from deepval.features import Glance, Sight
+from deepval.features.views import CheapMode, Memory, Past
 from deepval.files.canonical import sha256
 from deepval.world.objects import Objects
 
@@ -37,6 +38,10 @@ class FeedbackAllocator(Allocator):
     def session(self) -> Session:
         """A session at the beginning of a unit."""
 
+    def past(self) -> Past:
+        """An empty memory: sessions have their own."""
+        return Past()
+
     def stages(self) -> Mapping[str, Callable[[Any], Any]]:
         """One step, from the glances of frames in time order to their scores, without anything to learn."""
         session = self.session()
@@ -56,6 +61,9 @@ class FeedbackAllocator(Allocator):
             f"{self.name} learns from the frames that it escalates, so its scores depend on the policy: judge it with "
             "`deepval evaluate CELL --feedback`, and route with `Router`, not by scores."
         )
+
+    def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time"]:
+        return np.array([self._of_frame(glance) for glance in sight.glances])
 
 
 class WithoutFeedback(FeedbackAllocator):
@@ -79,16 +87,20 @@ class WithoutFeedback(FeedbackAllocator):
 
     def session(self) -> Session:
         """A session at the beginning of a unit."""
-        return _Deaf(self.allocator)
+        return _Deaf(self.allocator, self.allocator.past().memory)
 
 
 @dataclass
 class _Deaf(Session):
-    """A session that learns nothing."""
+    """A session that learns nothing, with the memory that the allocator needs of earlier frames."""
 
     allocator: Allocator
+    memory: Memory | None
 
     def score(self, glance: Glance) -> float:
+        if self.memory is not None:
+            past, self.memory = glance.past._replace(memory=self.memory), self.memory.after(glance)
+            glance = glance._replace(past=past, after=glance.after._replace(memory=self.memory))
         return float(self.allocator.score_frame(glance))  # pyright: ignore[reportArgumentType] one score per frame
 
     def learn(self, full: Objects) -> None:

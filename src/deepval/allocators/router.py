@@ -156,7 +156,7 @@ class Router:
 
     def begin(self) -> None:
         """Start a new unit: clear the past frames and, unless all inputs are one stream, the escalations so far."""
-        self._past: Past = Past()
+        self._past: Past = Past() if self.allocator is None else self.allocator.past()
         self._session: Session | None = None
         if isinstance(self.allocator, FeedbackAllocator):
             self._session = self.allocator.session()

@@ -15,7 +15,7 @@ from deepval.allocators import FittedAllocator
 from deepval.allocators.allocator import Allocator
 from deepval.allocators.feedback import FeedbackAllocator, with_feedback
 from deepval.arrays import InputFlags, InputFloats
-from deepval.cells.fitting import calibrated_by, refuse_fitted
+from deepval.cells.fitting import fitted_units, without_validation
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
 from deepval.errors import InputError
@@ -133,6 +133,27 @@ class OnPolicy:
             if not math.isfinite(policy.theta):
                 break
         return best[1:]
+
+
+def calibrated_by(
+    cell: BuiltCell, allocator: Allocator, units: Sequence[str], *, watch: Watch = unwatched
+) -> Allocator:
+    """The allocator, fitted again without validation units if it was fitted on any of these calibration units."""
+    again = None
+    if isinstance(allocator, FittedAllocator) and set(units) & set(fitted_units(cell, allocator)):
+        again = without_validation(cell, allocator, watch)
+    refuse_fitted(cell, again or allocator, units)
+    return again or allocator
+
+
+def refuse_fitted(cell: BuiltCell, allocator: Allocator, units: Sequence[str]) -> None:
+    """Raise if an allocator was fitted on any of these units."""
+    shared = sorted(set(units) & set(fitted_units(cell, allocator))) if isinstance(allocator, FittedAllocator) else []
+    if shared:
+        raise InputError(
+            f"{allocator.name} must be judged and calibrated on units that it was not fitted on; it was fitted on "
+            f"{', '.join(shared[:5])}: name other units, or fit it without these."
+        )
 
 
 def calibrate(

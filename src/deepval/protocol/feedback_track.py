@@ -12,8 +12,7 @@ import numpy as np
 from deepval.allocators.feedback import output_digest, with_feedback
 from deepval.arrays import Bool
 from deepval.cells import on_policy
-from deepval.cells.fitting import refuse_fitted
-from deepval.cells.on_policy import CAP, OnPolicy
+from deepval.cells.on_policy import CAP, OnPolicy, refuse_fitted
 from deepval.errors import InputError
 from deepval.judging.policies import CausalCap, FrozenThreshold
 from deepval.judging.stream_rows import Acceptance, Decider
