@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -393,6 +394,30 @@ def test_the_steps_that_are_timed_score_without_learning():
     (score,) = Curious().stages().values()
     glances = [glance for sight in cell.sights for glance in sight.glances]
     assert [*score(glances[:30]), *map(score, glances[30:])] == judged.replay(NOTHING).score.tolist()
+
+
+@cache
+def simulated(name):
+    return quietly(lambda: fit_on(pair_cell(), name, units="train"))
+
+
+def test_the_router_with_feedback_of_ours_uses_escalated_outputs_alone():
+    cell, allocator = pair_cell(), simulated("router-voi-feedback")
+    judged = on(cell, allocator)
+    for policy in (*judged.calibrate(0.3), NOTHING):
+        run = judged.replay(policy)
+        again = on(blanked(cell, judged.table.input[run.escalated]), allocator).replay(policy)
+        np.testing.assert_array_equal(again.score, run.score)
+    assert not np.array_equal(judged.replay(EVERYTHING).score, judged.replay(NOTHING).score)
+    with pytest.raises(InputError, match="learns from the frames that it escalates"):
+        score_on(cell, allocator)
+
+
+def test_an_allocator_with_memory_is_wrapped_with_its_memory():
+    cell, allocator = pair_cell(), simulated("router-voi")
+    judged = on(cell, allocator)
+    scores = score_on(cell, allocator, units="all").over(judged.table).values
+    np.testing.assert_array_equal(judged.replay(EVERYTHING).score, scores)
 
 
 @pytest.mark.shared
