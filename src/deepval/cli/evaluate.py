@@ -161,9 +161,8 @@ def evaluate(
         store_judgement(case, scored, replace(result, curves=()))
     result = with_note(result if thresholds else replace(result, thresholds=()), note)
     result = replace(result, recovery=result.apgr()) if apgr else result
-    result = replace(result, provenance=replace(result.provenance, files=_named(values, files, subject)))
     if out:
-        result.save(out)
+        replace(result, provenance=replace(result.provenance, files=_named(values, files, subject))).save(out)
     if output_form == "console":
         terminal.print_notes(result.warnings)
         text = console.render(result, **terminal.look(), most=None if whole else MOST_ROWS)

@@ -293,8 +293,8 @@ class Provenance(Record):
         cell: Id of the cell judged; None for a values file.
         split: SHA-256 of the cell's split; None for a values file.
         role: Which units were judged: `test`, `all` or `chosen` (others); None in results of older versions.
-        files: What the command line named: `values`, the table or the cell's folder; each allocator's file of scores;
-            `options`, those that say how to read them, one per line. None where no command was run.
+        files: What the command line of a saved result named: `values`, the table or the cell's folder; each
+            allocator's file of scores; `options`, those that say how to read them, one per line. None elsewhere.
     """
 
     deepval: str
