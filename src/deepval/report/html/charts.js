@@ -43,10 +43,10 @@ function wrapped(words, room) {
     if (lines.at(-1).length + word.length > room) lines.push("");
     lines.push(`${lines.pop()} ${word}`.trim());
   }
-  return lines;
+  return lines.filter(Boolean);
 }
 
-// Colours of Okabe and Ito and of Tol, told apart under colour blindness; dashes and shapes tell more apart.
+// Colours of Okabe and Ito and of Tol, safe for colour blindness; dashes and shapes beyond them.
 const styleOf = (i) => ({ colour: `var(--s${i % 14})`, dash: [null, "7 3", "2 3", "9 3 2 3"][Math.floor(i / 7) % 4], shape: Object.keys(SHAPES)[(i + Math.floor(i / 28)) % 4] });
 
 // Horizontal rows over one shared axis: label, marks, value text. On narrow pages the label stands above its marks.
