@@ -184,11 +184,7 @@ class SimulatedValue(FittedAllocator):
         obstacles = self._obstacles(np.concatenate([reported, there]), tracks, band=band, speed_mps=belief.speed_mps)
         needs = rule.needs(obstacles, speed_mps)
         cheap, previous = (action[None] for action in actions)
-        full = rule.act(needs[:DRAWS], speed_mps, previous=previous)
-        cheap_loss, full_loss = (
-            rule.loss(action, needs[DRAWS:], speed_mps=speed_mps, previous=previous) for action in (cheap, full)
-        )
-        return cheap_loss - full_loss
+        return rule.value(cheap, (needs[:DRAWS], needs[DRAWS:]), speed_mps=speed_mps, previous=previous)
 
     def _obstacles(
         self,

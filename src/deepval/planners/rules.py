@@ -62,6 +62,12 @@ class Rule(ABC):
         """The weighted sum of the loss terms."""
         return self._weighted(self.loss_terms(actions, needs, speed_mps=speed_mps, previous=previous))
 
+    def value(self, cheap: Actions, needs: tuple[Needs, Needs], *, speed_mps: Speeds, previous: Actions) -> np.ndarray:
+        """Loss of the cheap action minus loss of the action for the full mode's needs, by the reference's needs."""
+        full = self.act(needs[0], speed_mps, previous=previous)
+        losses = [self.loss(act, needs[1], speed_mps=speed_mps, previous=previous) for act in (cheap, full)]
+        return losses[0] - losses[1]
+
     def _weighted(self, terms: Mapping[str, np.ndarray]) -> np.ndarray:
         """The weighted sum of some terms, added in the order of the weights: the same bits for a cost and a loss."""
         return reduce(np.add, [weight * terms[name] for name, weight in self.weights.items() if name in terms])
@@ -171,15 +177,24 @@ class RecedingHorizonRule(Rule):
 
     def act(self, needs: Needs, speed_mps: Speeds, *, previous: Actions) -> Actions:
         """The cheapest candidate."""
+        return self.choices[self._costs(needs, speed_mps, previous).argmin(axis=1)]
+
+    def _costs(self, needs: Needs, speed_mps: Speeds, previous: Actions) -> Float[np.ndarray, "_ choice"]:
         change = change_term(self.choices[None], previous[:, None])
-        return self.choices[(self.fixed_costs(needs, speed_mps) + self.change_weight * change).argmin(axis=1)]
+        return self.fixed_costs(needs, speed_mps) + self.change_weight * change
+
+    def value(self, cheap: Actions, needs: tuple[Needs, Needs], *, speed_mps: Speeds, previous: Actions) -> np.ndarray:
+        """The same, by costs of all candidates at once: the planning cost by the reference's needs is the loss."""
+        full = self._costs(needs[0], speed_mps, previous).argmin(axis=1)
+        losses = self._costs(needs[1], speed_mps, previous)
+        every = np.arange(len(losses))
+        return losses[every, choice_index(self, cheap)] - losses[every, full]
 
     def fixed_costs(
         self, worst_m: Float[np.ndarray, "time choice"], speed_mps: Speeds
     ) -> Float[np.ndarray, "time choice"]:
         """Planning cost of every candidate without the change term."""
-        choices = np.broadcast_to(self.choices, (*worst_m.shape, 2))
-        return self._weighted(path_terms(self, worst_m, choices, speed_mps=speed_mps[:, None]))
+        return self._weighted(path_terms(self, worst_m, self.choices[None], speed_mps=speed_mps[:, None]))
 
     def loss_terms(
         self, actions: Actions, needs: Needs, *, speed_mps: Speeds, previous: Actions
@@ -298,8 +313,8 @@ def worst_clearances_m(
     step = np.clip(clearance_m.argmin(axis=-1)[:, None, :], reach.first[:, :, None], reach.last[:, :, None])
     found_m = clearance_m[np.arange(len(near))[:, None, None], np.arange(system.offsets), step]
     found_m = np.where(reach.ever[:, :, None], found_m, np.inf).reshape(len(near), -1)
-    frame, start = np.unique(near.frame, return_index=True)
-    worst_m[frame] = np.minimum.reduceat(found_m, start, axis=0)
+    start = np.flatnonzero(np.diff(near.frame, prepend=-1))
+    worst_m[near.frame[start]] = np.minimum.reduceat(found_m, start, axis=0)
     return worst_m
 
 
