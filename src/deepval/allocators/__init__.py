@@ -6,7 +6,9 @@ pixel router from a picture to a score, write a FittedAllocator and its Recipe i
 """
 
 import inspect
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from deepval import plugins
 from deepval.allocators.allocator import (
@@ -25,6 +27,7 @@ from deepval.allocators.models import Boosting, Mlp, Ridge
 from deepval.allocators.pixel import PixelRouter
 from deepval.allocators.pixel_training import PixelRecipe
 from deepval.allocators.row_allocator import ESTIMATES, EstimatorRecipe, Learned, RowRecipe
+from deepval.allocators.voi import SimulatedValueRecipe, SimulatedValueWithFeedbackRecipe
 from deepval.errors import InputError, quote, suggestion
 
 __all__ = [
@@ -62,6 +65,8 @@ RECIPES: dict[str, Recipe] = {
         RowRecipe("router-gbm-binary", "detection-list", "value-binary", Boosting()),
         RowRecipe("router-two-head", "cheap+memory", "value", Boosting(), "difference"),
         RowRecipe("router-recall", "cheap+memory", "value-signed-cdf", CAUTIOUS, "recall"),
+        SimulatedValueRecipe("router-voi", CAUTIOUS),
+        SimulatedValueWithFeedbackRecipe("router-voi-feedback", CAUTIOUS),
         PixelRecipe(),
     )
 }
@@ -113,7 +118,11 @@ def own_allocator(word: str) -> Allocator | Recipe | None:
 
 def read_allocator(path: Path | str) -> FittedAllocator:
     """The allocator in a file; files of another format or version and altered or truncated files are refused."""
-    content = file_content(path)
+    return allocator_of(file_content(path), path)
+
+
+def allocator_of(content: Mapping[str, Any], path: Path | str) -> FittedAllocator:
+    """The allocator from the content of its file; `path` names the file in messages."""
     kinds = {name: recipe.makes for recipe in RECIPES.values() for name in recipe.makes.feature_sets()}
     name = str(content.get("front"))
     if name not in kinds:

@@ -26,6 +26,7 @@ from deepval.allocators import (
     recipe_by_name,
 )
 from deepval.allocators.allocator import SIGNALS
+from deepval.allocators.feedback import FeedbackAllocator
 from deepval.arrays import Float, Int, Shaped
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
@@ -35,12 +36,15 @@ from deepval.errors import InputError, InputWarning, NothingToLearnError, sugges
 from deepval.features import Sight
 from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS
+from deepval.files.reading import check_form
 from deepval.fit_targets import TARGETS, RoutingObjective, labels
+from deepval.planners.rules import Rule
 from deepval.progress import Watch, unwatched
 from deepval.tables.costs import Costs
 from deepval.tables.keys import positions
 from deepval.tables.scores import Fit, Kind, Scores
 from deepval.tables.values import ValueTable
+from deepval.world.objects import Outputs
 
 Keeper = Callable[[BuiltCell, Recipe, Training, Callable[[], FittedAllocator]], FittedAllocator]
 """Returns the stored fit of a recipe on a cell, or fits now."""
@@ -129,6 +133,8 @@ def _fit_to_target(
     def fit() -> FittedAllocator:
         sights = _sights(cell, used)
         examples = Examples(sights, _rows(table, sights), learned, classify)
+        if recipe.needs_outputs:
+            examples = replace(examples, outputs=_outputs(cell, used), rule=rule_of(cell))
         return recipe.fit(examples, training, watch=watch)
 
     keeper = _KEEPER.get()
@@ -150,6 +156,18 @@ def _role(cell: BuiltCell, used: Sequence[str], target: str) -> str:
 def _sights(cell: BuiltCell, units: Sequence[str]) -> tuple[Sight, ...]:
     """What allocators may look at (`Sight`) in some units."""
     return tuple(sight for sight in cell.sights if sight.view.scene.unit in units)
+
+
+def _outputs(cell: BuiltCell, units: Sequence[str]) -> tuple[Outputs, ...]:
+    """The objects of the full mode and of the reference in some units."""
+    pairs = zip(cell.views, cell.outputs, strict=True)
+    return tuple(outputs for view, outputs in pairs if view.scene.unit in units)
+
+
+def rule_of(cell: BuiltCell) -> Rule | None:
+    """What the cell's downstream system does about objects, with the cell's constants; None if it has no such rule."""
+    rule = None if cell.spec.rule is None else cell.spec.rule.rule
+    return None if rule is None else check_form(type(rule), cell.spec.constants, f"the constants of {cell.spec.system}")
 
 
 def _rows(table: ValueTable, sights: Sequence[Sight]) -> Int[np.ndarray, "input"]:
@@ -275,12 +293,12 @@ def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str |
 
 def _fit_on_units(cell: BuiltCell, allocator: Allocator, table: ValueTable) -> Fit:
     """Which inputs of a table (all or some of the cell's) are in units that the allocator was fitted on."""
-    units = _fitted_units(cell, allocator)
+    units = fitted_units(cell, allocator)
     number = len(allocator.training.units) if isinstance(allocator, FittedAllocator) else len(units)
     return Fit(np.full(len(table), number), np.isin(table.unit_ids, units)[table.unit])
 
 
-def _fitted_units(cell: BuiltCell, allocator: Allocator) -> list[str]:
+def fitted_units(cell: BuiltCell, allocator: Allocator) -> list[str]:
     """The units of the cell's data set that an allocator was fitted on, on this cell or another."""
     if not isinstance(allocator, FittedAllocator):
         # A signal that uses probabilities depends on the score calibration, which the build fits on training units.
@@ -309,8 +327,8 @@ def calibration_scores(
         return score_on(cell, allocator, units=units)
     scorer = allocator_named(allocator, cell.folder) if isinstance(allocator, str | Path) else allocator
     used = units_of(cell.split, units)
-    seen = [unit for unit in used if unit in cell.split.validation and unit in _fitted_units(cell, scorer)]
-    again = _without_validation(cell, scorer, watch) if seen and isinstance(scorer, FittedAllocator) else None
+    seen = [unit for unit in used if unit in cell.split.validation and unit in fitted_units(cell, scorer)]
+    again = without_validation(cell, scorer, watch) if seen and isinstance(scorer, FittedAllocator) else None
     if again is None:
         return score_on(cell, scorer, units=used)
     others = [unit for unit in used if unit not in seen]
@@ -318,7 +336,7 @@ def calibration_scores(
     return _combined(cell, parts)
 
 
-def _without_validation(cell: BuiltCell, allocator: FittedAllocator, watch: Watch) -> FittedAllocator | None:
+def without_validation(cell: BuiltCell, allocator: FittedAllocator, watch: Watch) -> FittedAllocator | None:
     """The allocator fitted again without validation units; None where that is impossible."""
     training = allocator.training
     units = [unit for unit in training.units if unit not in cell.split.validation]
@@ -395,14 +413,22 @@ def _defined_scores(
 
 
 def recipes_for(cell: BuiltCell) -> tuple[str, ...]:
-    """The recipes that make sense on a cell and need no extra.
+    """The recipes that make sense on a cell, need no extra and score frames whatever is escalated.
 
-    Recipes that choose among modes need more than two, and recipes that use image boxes need a placing that does not
-    observe.
+    Recipes that choose among modes need more than two, recipes that use image boxes a placing that does not observe,
+    and recipes that simulate the downstream system one with a rule.
     """
     many, mode = len(cell.table.modes) > 2, cell.views[0].mode
-    fitting = {name: recipe for name, recipe in RECIPES.items() if recipe.undefined(mode) is None}
-    return tuple(name for name, recipe in fitting.items() if recipe.extra is None and (many or not recipe.per_mode))
+    simulated = rule_of(cell) is not None
+    return tuple(
+        name
+        for name, recipe in RECIPES.items()
+        if recipe.undefined(mode) is None
+        and recipe.extra is None
+        and (many or not recipe.per_mode)
+        and (simulated or not recipe.needs_outputs)
+        and not issubclass(recipe.makes, FeedbackAllocator)
+    )
 
 
 def scored_by_all(

@@ -141,7 +141,7 @@ def stages_of(target: str, cell: Path) -> tuple[str, Stages, Items]:
     else:
         scorer = _scorer(target, own, cell)
         allocator = scorer if isinstance(scorer, Allocator) else allocator_named(scorer, cell, others=(ALL,))
-    frames = _frames(built)
+    frames = _frames(built, allocator)
     steps = dict(allocator.stages())
     first = next(iter(steps))
     name = called(target) if own is None else own.name
@@ -171,13 +171,13 @@ def _glances(items: _FrameWithPast | list[_FrameWithPast]) -> Glance | list[Glan
     return glance(items.frame, items.past, mode=items.mode)
 
 
-def _frames(built: BuiltCell) -> list[_FrameWithPast]:
+def _frames(built: BuiltCell, allocator: Allocator) -> list[_FrameWithPast]:
     """The frames of the cell's validation units on which the cheap mode was run, as a router receives them."""
     frames = []
     for view in built.views:
         if view.scene.unit not in built.split.validation:
             continue
-        past = Past()
+        past = allocator.past()
         for frame in frames_of(view):
             if frame.run:
                 frames.append(_FrameWithPast(frame, past, view.mode))
