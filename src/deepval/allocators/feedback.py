@@ -1,0 +1,93 @@
+"""A frame, and the full outputs of the earlier frames that were escalated -> a score: docs/definitions.md, Feedback."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from deepval.allocators.allocator import Allocator
+from deepval.arrays import Float
+from deepval.errors import InputError
+from deepval.features import Glance, Sight
+from deepval.features.views import CheapMode
+from deepval.world.objects import Objects
+
+
+class Session(ABC):
+    """The memory of an allocator within one unit; the next unit needs a new one."""
+
+    @abstractmethod
+    def score(self, glance: Glance) -> float:
+        """The score of the unit's next frame; NaN if the cheap mode did not run on it."""
+
+    @abstractmethod
+    def learn(self, full: Objects) -> None:
+        """Take in the full output of the frame that was scored last; called if and only if it was escalated."""
+
+
+class FeedbackAllocator(Allocator):
+    """Scores the frames of a unit in time order, from the views so far and the full outputs of escalated frames.
+
+    Its scores depend on what was escalated before, so that it has none without a policy: `score` refuses.
+    """
+
+    @abstractmethod
+    def session(self) -> Session:
+        """A session at the beginning of a unit."""
+
+    def _of_frame(self, glance: Glance) -> float:
+        del glance
+        raise InputError(
+            f"{self.name} learns from the frames that it escalates, so its scores depend on the policy: judge it with "
+            "`deepval evaluate CELL --feedback`, and route with `Router`, not by scores."
+        )
+
+    def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time"]:
+        return np.array([self._of_frame(glance) for glance in sight.glances[:1]])
+
+
+@dataclass(frozen=True)
+class WithoutFeedback(FeedbackAllocator):
+    """An ordinary allocator with one score per frame under the feedback contract: what it could learn is ignored."""
+
+    allocator: Allocator
+
+    def __post_init__(self) -> None:
+        if self.allocator.per_mode:
+            raise InputError(
+                f"{self.allocator.name} has a score per mode; feedback takes one score per frame: choose another "
+                "allocator."
+            )
+        object.__setattr__(self, "name", self.allocator.name)
+        object.__setattr__(self, "uses", self.allocator.uses)
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes of the allocator."""
+        return self.allocator.modes
+
+    def undefined(self, mode: CheapMode) -> str | None:
+        """The reason for having no score for this cheap mode, or None."""
+        return self.allocator.undefined(mode)
+
+    def session(self) -> Session:
+        """A session at the beginning of a unit."""
+        return _Deaf(self.allocator)
+
+
+@dataclass
+class _Deaf(Session):
+    """A session that learns nothing."""
+
+    allocator: Allocator
+
+    def score(self, glance: Glance) -> float:
+        return float(self.allocator.score_frame(glance))  # pyright: ignore[reportArgumentType] one score per frame
+
+    def learn(self, full: Objects) -> None:
+        del full
+
+
+def with_feedback(allocator: Allocator) -> FeedbackAllocator:
+    """The allocator under the feedback contract; an ordinary one ignores what it could learn."""
+    return allocator if isinstance(allocator, FeedbackAllocator) else WithoutFeedback(allocator)
