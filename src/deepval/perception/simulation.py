@@ -264,9 +264,7 @@ def mode_noise(drawn: Draw, size: int) -> ModeNoise:
     return ModeNoise(score, blend(profile.boxes.noise, drawn.edge_noise, size=size, rng=rng))
 
 
-def latent_scores(
-    drawn: Draw, *, size: int, score_noise: Float[np.ndarray, "thing"]
-) -> Float[np.ndarray, "thing"]:
+def latent_scores(drawn: Draw, *, size: int, score_noise: Float[np.ndarray, "thing"]) -> Float[np.ndarray, "thing"]:
     """Latent score of each thing at a resolution."""
     things, profile, conditions = drawn.things, drawn.profile, drawn.conditions
     height_px = (things.box_px[:, 3] - things.box_px[:, 1]) * size / max(drawn.size_px)

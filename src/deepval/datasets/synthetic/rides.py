@@ -100,9 +100,7 @@ class Ride:
             s_m=egos.s_m, d_m=egos.d_m, speed_mps=egos.speed_mps, actors=Actors(*script.actors[:2], *paths)
         )
         dt_s = np.full(len(egos.step), settings.dt_s)
-        truth = truth_of(
-            traffic, self.parts.unit, camera=self.parts.camera, dt_s=dt_s, farthest_m=settings.farthest_m
-        )
+        truth = truth_of(traffic, self.parts.unit, camera=self.parts.camera, dt_s=dt_s, farthest_m=settings.farthest_m)
         if not one_ego:
             now, earlier_m = truth.objects, np.full((len(egos.step), len(script.actors.cls)), np.nan)
             if before is not None:
@@ -176,7 +174,9 @@ def followed(now: Detections, before: Detections | None) -> Detections:
     before = now.where(np.zeros(len(now), dtype=bool)) if before is None else before
     frame = np.concatenate([2 * before.frame, 2 * now.frame + 1])
     order = np.argsort(frame, kind="stable")
-    columns = (np.concatenate([getattr(before, name), getattr(now, name)])[order] for name in ("cls", "score", "box_px"))
+    columns = (
+        np.concatenate([getattr(before, name), getattr(now, name)])[order] for name in ("cls", "score", "box_px")
+    )
     cls, score, box_px = columns
     status = np.full(2 * len(now.status), DONE)
     return Detections(unit=now.unit, frame=frame[order], cls=cls, score=score, box_px=box_px, status=status)

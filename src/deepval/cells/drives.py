@@ -1,0 +1,478 @@
+"""Allocators in closed loop: a scene and arms -> one drive per arm, with the same traffic and the same noise.
+
+An arm decides frame by frame which mode the downstream system sees; the system's action moves its ego, and the next
+frame is what that ego sees. The other road users follow their script and do not react. See docs/closed-loop.md.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deepval.allocators.allocator import Allocator
+from deepval.allocators.feedback import FeedbackAllocator
+from deepval.allocators.router import Router
+from deepval.arrays import Bool, Float
+from deepval.cells.spec import DEFAULT_THRESHOLD
+from deepval.datasets.synthetic import WorldSettings, scene_of
+from deepval.datasets.synthetic.rides import Egos, Ride, Surroundings, followed
+from deepval.datasets.synthetic.traffic import LANE_M
+from deepval.features import glance
+from deepval.features.views import CheapMode, Frame, Past, View, frames_of
+from deepval.files.canonical import sha256
+from deepval.geometry.vehicle import Vehicle, clearance_m
+from deepval.judging.draws import Draws
+from deepval.judging.routing import Routing
+from deepval.perception.placing import merge, monocular_objects
+from deepval.perception.reported.detections import DONE, Detections
+from deepval.planners.closed_loop import AHEAD, BESIDE, OTHER_STOPPED, meeting
+from deepval.planners.idm import Idm, Lead
+from deepval.planners.observation import VEHICLE, Agents
+from deepval.systems import Braking, RecedingHorizon
+from deepval.systems.system import Actions, FrameFlags, FrameValues
+from deepval.tables.costs import Costs
+from deepval.tables.terms import weighted_loss
+from deepval.world.objects import Objects
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+EGO = Vehicle(front_m=2.0, rear_m=2.5, width_m=1.8, wheel_base_m=2.7)
+"""The ego's body in its frame: its front is where the braking controller's stand-off ends."""
+COMFORT_MPS2, RETURN_MPS, HARD_MPS2 = 1.5, 0.5, 4.0
+"""Acceleration on a free road, sideways speed back to the scripted offset, and deceleration of a hard brake."""
+NEVER, ALWAYS, RANDOM, PERFECT = "never", "always", "random", "perfect"
+PLAIN = (NEVER, ALWAYS, RANDOM)
+"""Arms without an allocator; the perfect one, which sees the truth, is driven in every scene as the reference."""
+REFERENCE = "reference"
+"""The mode that reports the truth."""
+
+
+@dataclass(frozen=True)
+class RoadIdm(Braking):
+    """IDM behind the nearest object in the corridor, judged by the loss of the braking controller.
+
+    An action below 0 is an acceleration. `target_mps` is the desired speed.
+    """
+
+    idm: Idm = field(default_factory=Idm)
+    target_mps: float = 10.0
+
+    def plan(
+        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Actions | None = None
+    ) -> Actions:
+        """The deceleration in each frame."""
+        right_m, left_m = perceived.lateral_m.T
+        inside = (perceived.near_m > 0) & (left_m > -self.required.corridor_m) & (right_m < self.required.corridor_m)
+        near_m, closing_mps = np.full(len(scene), self.required.farthest_m), np.zeros(len(scene))
+        for row in np.flatnonzero(inside)[np.argsort(-perceived.near_m[inside], kind="stable")]:
+            near_m[perceived.frame[row]] = perceived.near_m[row]
+            closing_mps[perceived.frame[row]] = perceived.closing_mps[row]
+        speed_mps = scene.ego_speed_mps
+        changes = [
+            self.idm.acceleration(v, Lead("", gap_m, v - closing, EGO.front_m), target_mps=self.target_mps)
+            for v, gap_m, closing in zip(speed_mps.tolist(), near_m.tolist(), closing_mps.tolist(), strict=True)
+        ]
+        return -np.array(changes)[:, None]
+
+    def terms(self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions) -> FrameValues:
+        """Loss terms of the decelerations; acceleration counts as none."""
+        return super().terms(np.maximum(plans, 0.0), scene, truth, previous=np.maximum(previous, 0.0))
+
+
+CONTROLLERS: dict[str, Braking | RecedingHorizon] = {
+    "braking": Braking(),
+    "receding-horizon": RecedingHorizon(),
+    "idm": RoadIdm(),
+}
+"""Systems that can drive the synthetic world."""
+
+
+@dataclass(frozen=True, eq=False)
+class Arm:
+    """A way to choose the mode: never, always, at random, or an allocator with the routing of its scores."""
+
+    name: str
+    allocator: Allocator | None = None
+    routing: Routing | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """Everything that the drives of one world share: the world, two modes (cheap first), the system and the arms."""
+
+    system: str
+    arms: tuple[Arm, ...] = ()
+    seed: int = 1
+    settings: WorldSettings = field(default_factory=lambda: WorldSettings(200, 100))
+    modes: tuple[tuple[str, int | None], ...] = (("yolov8s-320", 320), ("yolov8s-640", 640))
+    alpha: float = 0.2
+
+    @property
+    def cheap_mode(self) -> CheapMode:
+        """How a router reads the cheap mode's report."""
+        return CheapMode(threshold=DEFAULT_THRESHOLD)
+
+    def ride(self, unit: str) -> Ride:
+        """A scene to be driven."""
+        sizes = tuple(dict.fromkeys(size for _, size in self.modes if size is not None))
+        return Ride(scene_of(self.seed, self.settings, unit), sizes)
+
+    def controller(self, ride: Ride) -> Braking | RecedingHorizon:
+        """The system; the desired speed is the highest of the scripted ego."""
+        system = CONTROLLERS[self.system]
+        return replace(system, target_mps=desired_mps(ride)) if isinstance(system, RoadIdm) else system
+
+
+def desired_mps(ride: Ride) -> float:
+    """The speed that an ego returns to on a free road: the highest of the scripted ego, and at least 1 m/s."""
+    return max(float(ride.script.speed_mps.max()), 1.0)
+
+
+class Perceived(NamedTuple):
+    """Reports and objects of both modes, cheap first."""
+
+    reports: list[Detections]
+    objects: list[Objects]
+
+
+def perceive(
+    course: Course, ride: Ride, egos: Egos, truth: Truth, *, before: Perceived | None, one_ego: bool = False
+) -> Perceived:
+    """What the modes report around each ego; closing speeds come from the same mode's boxes one step earlier."""
+    by_size, reports, objects = ride.detections(egos, truth), [], []
+    for index, (_, size) in enumerate(course.modes):
+        if size is None:
+            reports.append(_reference_report(truth))
+            objects.append(truth.objects)
+            continue
+        report = by_size[size]
+        used = report.where(report.score >= DEFAULT_THRESHOLD)
+        if one_ego:
+            objects.append(monocular_objects(used, ride.scene(egos.speed_mps)))
+        else:
+            old = None if before is None else before.reports[index]
+            both = followed(used, None if old is None else old.where(old.score >= DEFAULT_THRESHOLD))
+            lifted = monocular_objects(both, ride.scene(np.zeros(len(both.status))))
+            now = lifted.where(lifted.frame % 2 == 1)
+            objects.append(replace(now, frames=len(egos.step), frame=now.frame // 2))
+        reports.append(report)
+    return Perceived(reports, objects)
+
+
+def _reference_report(truth: Truth) -> Detections:
+    status = np.full(truth.frames, DONE)
+    return Detections(truth.unit, truth.frame, truth.cls, np.ones(len(truth)), truth.box_px, status)
+
+
+class Choice:
+    """The decisions of one arm in one scene."""
+
+    def __init__(self, arm: Arm, course: Course, unit: str) -> None:
+        self.arm, self.alpha, self.mode = arm, course.alpha, course.cheap_mode
+        digest = int(sha256(f"{arm.name} {unit}".encode())[:16], 16)
+        self.rng = np.random.default_rng([course.seed, digest])
+        self.past = Past()
+        allocator = arm.allocator
+        if isinstance(allocator, FeedbackAllocator) and arm.routing is not None:
+            self.session, self.route = allocator.session(), arm.routing.start()
+        elif allocator is not None and arm.routing is not None:
+            self.router = Router(allocator, arm.routing, mode=self.mode)
+
+    def escalates(self, frame: Callable[[], Frame], full: Callable[[], Objects]) -> bool:
+        """Whether the full mode is run on the next frame."""
+        if self.arm.allocator is None:
+            return {NEVER: False, ALWAYS: True}.get(self.arm.name, bool(self.rng.random() < self.alpha))
+        if not isinstance(self.arm.allocator, FeedbackAllocator):
+            return self.router.decide(frame()) != self.router.modes[0]
+        seen = glance(frame(), self.past, mode=self.mode)
+        self.past = seen.after
+        score = self.session.score(seen)
+        escalated = not np.isnan(score) and self.route.decide(score) != self.route.routing.modes[0]
+        if escalated:
+            self.session.learn(full())
+        return escalated
+
+
+@dataclass(frozen=True, eq=False)
+class Driven:
+    """The states of one arm's ego in one scene, frame by frame, and the road users that it touched."""
+
+    unit: str
+    arm: str
+    s_m: Float[np.ndarray, "time"]
+    d_m: Float[np.ndarray, "time"]
+    speed_mps: Float[np.ndarray, "time"]
+    action: Float[np.ndarray, "time"]
+    escalated: Bool[np.ndarray, "time"]
+    loss: Float[np.ndarray, "time"]
+    clearance_m: Float[np.ndarray, "time"]
+    contacts: tuple[tuple[int, str, bool], ...]
+    """First contact with a road user: frame, how, and whether the ego is at fault."""
+
+
+def drive_scene(course: Course, unit: str) -> list[Driven]:
+    """One drive per arm, and last the drive with perfect perception."""
+    ride, arms = course.ride(unit), [*(arm.name for arm in course.arms), PERFECT]
+    system, script = course.controller(ride), ride.script
+    choices = [Choice(arm, course, unit) for arm in course.arms]
+    count, target_mps = len(arms), desired_mps(ride)
+    s_m, d_m, speed_mps = (np.full(count, float(path[0])) for path in (script.s_m, script.d_m, script.speed_mps))
+    previous = np.full((count, 2 if isinstance(system, RecedingHorizon) else 1), np.nan)
+    view, seen, rows = None, None, []
+    touched: list[dict[int, tuple[int, str, bool]]] = [{} for _ in arms]
+    for step in range(ride.frames):
+        egos = Egos(np.full(count, step), s_m, d_m, speed_mps)
+        view = ride.look(egos, view)
+        seen = perceive(course, ride, egos, view.truth, before=seen)
+        escalated = np.array([*_decisions(choices, ride, egos, seen), False])
+        scene = ride.scene(speed_mps)
+        action = system.plan(_chosen(seen, view.truth, escalated), scene, previous=previous)
+        loss = weighted_loss(system.terms(action, scene, view.truth, previous=previous), system.weights)
+        brake_mps2 = -action[:, 0] if isinstance(system, RecedingHorizon) else action[:, 0]
+        room_m = _contacts(touched, ride, egos, view)
+        rows.append((s_m, d_m, speed_mps, np.maximum(brake_mps2, 0.0), escalated, loss, room_m))
+        free_mps2 = np.minimum(COMFORT_MPS2, (target_mps - speed_mps) / ride.dt_s)
+        if isinstance(system, RoadIdm):
+            free_mps2 = np.minimum(free_mps2, -brake_mps2)
+        change = np.where(brake_mps2 > 0, -brake_mps2, free_mps2)
+        speed_mps = np.maximum(speed_mps + change * ride.dt_s, 0.0)
+        s_m = s_m + speed_mps * ride.dt_s
+        back_m = script.d_m[min(step + 1, ride.frames - 1)] - d_m
+        sideways_mps = np.clip(back_m / ride.dt_s, -RETURN_MPS, RETURN_MPS)
+        if isinstance(system, RecedingHorizon):
+            sideways_mps = np.where(action[:, 1] == 0, sideways_mps, action[:, 1] / system.horizon_s)
+        d_m = d_m + np.where(speed_mps > 0, sideways_mps * ride.dt_s, 0.0)
+        previous = action
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    return [
+        Driven(unit, arm, *(column[:, index] for column in columns), contacts=tuple(touched[index].values()))
+        for index, arm in enumerate(arms)
+    ]
+
+
+def _decisions(choices: Sequence[Choice], ride: Ride, egos: Egos, seen: Perceived) -> list[bool]:
+    """Whether each arm escalates; the router of an arm sees the cheap report on its own ego's frame."""
+    report, full = seen.reports[0], seen.objects[-1]
+    bounds = np.searchsorted(report.frame, np.arange(len(egos.step) + 1)).tolist()
+
+    def frame(index: int) -> Frame:
+        part = slice(bounds[index], bounds[index + 1])
+        speed = float(egos.speed_mps[index])
+        return Frame(speed, ride.dt_s, ride.parts.camera, report.cls[part], report.score[part], report.box_px[part])
+
+    return [
+        choice.escalates(lambda at=index: frame(at), lambda at=index: full.at(at))
+        for index, choice in enumerate(choices)
+    ]
+
+
+def _chosen(seen: Perceived, truth: Truth, escalated: Bool[np.ndarray, "ego"]) -> Objects:
+    """The objects that each ego's system receives; the last ego receives the truth."""
+    cheap, full = seen.objects
+    last = len(escalated) - 1
+    parts = (
+        cheap.where(~escalated[cheap.frame] & (cheap.frame < last)),
+        full.where(escalated[full.frame]),
+        truth.objects.where(truth.frame == last),
+    )
+    return reduce(lambda one, other: merge(one, other)[0], parts)
+
+
+def _contacts(
+    touched: list[dict[int, tuple[int, str, bool]]], ride: Ride, egos: Egos, view: Surroundings
+) -> Float[np.ndarray, "ego"]:
+    """The distance of each ego from the nearest road user; new contacts are added to `touched`."""
+    bodies, step = view.bodies, int(egos.step[0])
+    apart_m = clearance_m(EGO.corners_m(np.zeros(3)), bodies.corners_m)
+    room_m = np.full(len(egos.step), np.inf)
+    np.minimum.at(room_m, bodies.frame, apart_m)
+    actors, earlier = ride.script.actors, max(step - 1, 0)
+    for row in np.flatnonzero(apart_m <= 0).tolist():
+        ego, actor = int(bodies.frame[row]), int(bodies.actor[row])
+        if actor in touched[ego]:
+            continue
+        moved_m = [path[actor, step] - path[actor, earlier] for path in (actors.s_m, actors.d_m)]
+        front = bodies.corners_m[row, 0] - bodies.corners_m[row, 3]
+        pose = np.array([*bodies.corners_m[row].mean(axis=0), np.arctan2(front[1], front[0])])
+        other = Agents(
+            np.array([str(actor)]),
+            np.array([VEHICLE]),
+            pose[None],
+            actors.size_m[actor, None, :2],
+            np.array([moved_m]) / ride.dt_s,
+        )
+        how = meeting(np.zeros(3), float(egos.speed_mps[ego]), vehicle=EGO, agents=other, place=0)
+        astray = abs(egos.d_m[ego]) > (LANE_M - EGO.width_m) / 2
+        touched[ego][actor] = step, how, how in (OTHER_STOPPED, AHEAD) or (how == BESIDE and bool(astray))
+    return room_m
+
+
+class Followed(NamedTuple):
+    """A scene along its script: the scene, its truth, and what both modes report; the cheap report also as a view."""
+
+    scene: Scene
+    truth: Truth
+    seen: Perceived
+    view: View
+
+
+def follow_script(
+    course: Course, unit: str, *, ahead_m: float = 0.0, left_m: float = 0.0, faster_mps: float = 0.0
+) -> Followed:
+    """The scene as the scripted ego sees it, or one that is displaced from it in every frame."""
+    ride = course.ride(unit)
+    script = ride.script
+    speed_mps = np.maximum(script.speed_mps + faster_mps, 0.0)
+    egos = Egos(np.arange(ride.frames), script.s_m + ahead_m, script.d_m + left_m, speed_mps)
+    truth = ride.look(egos, None, one_ego=True).truth
+    seen, scene = perceive(course, ride, egos, truth, before=None, one_ego=True), ride.scene(speed_mps)
+    return Followed(scene, truth, seen, View(scene, seen.reports[0], course.cheap_mode))
+
+
+def calibrated(allocator: Allocator, course: Course, followed_scenes: Sequence[Followed], *, policy: str) -> Arm:
+    """The allocator with a policy that escalates the course's share of these scenes, along their script."""
+
+    def scores(routing: Routing | None) -> np.ndarray:
+        parts = [_scores(allocator, course, scene, routing) for scene in followed_scenes]
+        return np.concatenate(parts)
+
+    routing = Routing.calibrate(scores(None), course.alpha, policy=policy, modes=allocator.modes)
+    if isinstance(allocator, FeedbackAllocator):
+        # Its scores depend on what it escalates: the threshold of a round gives the scores of the next.
+        for _ in range(FEEDBACK_ROUNDS):
+            routing = Routing.calibrate(scores(routing), course.alpha, policy=policy, modes=allocator.modes)
+    return Arm(allocator.name, allocator, routing)
+
+
+FEEDBACK_ROUNDS = 5
+
+
+def _scores(allocator: Allocator, course: Course, along: Followed, routing: Routing | None) -> np.ndarray:
+    """Scores along a script; an allocator with feedback escalates by the routing, or nothing where it is None."""
+    if not isinstance(allocator, FeedbackAllocator):
+        return allocator.score(along.view)
+    session, route, past, scores = allocator.session(), None if routing is None else routing.start(), Past(), []
+    for number, frame in enumerate(frames_of(along.view, images=False)):
+        seen = glance(frame, past, mode=course.cheap_mode)
+        past = seen.after
+        scores.append(session.score(seen))
+        if route is not None and route.decide(scores[-1]) != route.routing.modes[0]:
+            session.learn(along.seen.objects[-1].at(number))
+    return np.array(scores)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one drive.
+
+    `time_lost_s` compares the way driven with that of perfect perception, at its mean speed. `loss` is the system's own
+    loss on the driven states, mean per frame. `off_log` counts the steps on which detections of a log no longer apply.
+    """
+
+    unit: str
+    start: int
+    allocator: str
+    seconds: float
+    collisions: int
+    at_fault: int
+    clearance_m: float | None
+    hard_brakes: int
+    progress_m: float
+    time_lost_s: float
+    loss: float | None
+    frames: int
+    escalations: int
+    compute_ms: float | None
+    off_log: int | None = None
+
+
+def time_lost_s(progress_m: float, perfect_m: float, seconds: float) -> float:
+    """Time behind perfect perception at its mean speed, taken as 1 m/s or more."""
+    return (perfect_m - progress_m) / max(perfect_m / seconds, 1.0)
+
+
+def onsets(decelerations_mps2: Float[np.ndarray, "time"]) -> int:
+    """How often a hard brake begins."""
+    hard = decelerations_mps2 >= HARD_MPS2 - 1e-9
+    return int((hard & ~np.concatenate([[False], hard[:-1]])).sum())
+
+
+def outcomes(driven: Sequence[Driven], modes: Sequence[str], *, dt_s: float, costs: Costs) -> list[Outcome]:
+    """The outcomes of one scene's drives, the last of which has perfect perception and no cost."""
+    perfect_m, rows = float(driven[-1].s_m[-1] - driven[-1].s_m[0]), []
+    for drive in driven:
+        frames, progress_m = len(drive.s_m), float(drive.s_m[-1] - drive.s_m[0])
+        seconds, room_m = (frames - 1) * dt_s, float(drive.clearance_m.min())
+        escalations = int(drive.escalated.sum())
+        rows.append(
+            Outcome(
+                unit=drive.unit,
+                start=0,
+                allocator=drive.arm,
+                seconds=seconds,
+                collisions=len(drive.contacts),
+                at_fault=sum(fault for _, _, fault in drive.contacts),
+                clearance_m=room_m if np.isfinite(room_m) else None,
+                hard_brakes=onsets(drive.action),
+                progress_m=progress_m,
+                time_lost_s=time_lost_s(progress_m, perfect_m, seconds),
+                loss=float(drive.loss.mean()),
+                frames=frames,
+                escalations=escalations,
+                compute_ms=compute_ms(drive.arm, frames, escalations, modes=modes, costs=costs),
+            )
+        )
+    return rows
+
+
+def compute_ms(arm: str, frames: int, escalations: int, *, modes: Sequence[str], costs: Costs) -> float | None:
+    """Latency of a drive: cheap mode and allocator on all frames, full mode on escalated ones; None if one is unknown.
+
+    Always running the full mode needs neither the cheap one nor an allocator.
+    """
+    cheap, full = (costs.modes.get(mode, {}).get("ms") for mode in modes)
+    own = 0.0 if arm in PLAIN else costs.allocators.get(arm, {}).get("ms")
+    if arm == PERFECT or cheap is None or full is None or own is None:
+        return None
+    return frames * full if arm == ALWAYS else frames * (cheap + own) + escalations * full
+
+
+MEASURES = ("loss", "collisions", "at_fault", "clearance_m", "hard_brakes", "progress_m", "time_lost_s", "compute_ms")
+
+
+def summaries(rows: Sequence[Outcome], draws: Draws, base: str) -> list[dict[str, Any]]:
+    """Per arm, the mean of each measure per drive, its interval, and the paired difference from the arm `base`.
+
+    Units are resampled; a measure that some drive lacks is None. The smallest clearance is not a mean.
+    """
+    units = sorted({row.unit for row in rows})
+    by_arm = {row.allocator: [other for other in rows if other.allocator == row.allocator] for row in rows}
+    number = np.array([sum(row.unit == unit for row in by_arm[base]) for unit in units], dtype=float)
+
+    def sums(arm: str, name: str) -> Float[np.ndarray, "unit"] | None:
+        values = {unit: [getattr(row, name) for row in by_arm[arm] if row.unit == unit] for unit in units}
+        if any(value is None for part in values.values() for value in part):
+            return None
+        return np.array([np.sum(values[unit]) for unit in units], dtype=float)
+
+    def estimate(total: Float[np.ndarray, "unit"] | None) -> dict[str, float | None] | None:
+        if total is None:
+            return None
+        interval = draws.interval(draws.counts @ total / (draws.counts @ number))
+        return {"mean": float(total.sum() / number.sum()), "low": interval.low, "high": interval.high}
+
+    table = []
+    for arm, drives in by_arm.items():
+        entry: dict[str, Any] = {"allocator": arm, "drives": len(drives), "base": base}
+        entry["rate"] = sum(row.escalations for row in drives) / sum(row.frames for row in drives)
+        entry["clearance_m"] = min((row.clearance_m for row in drives if row.clearance_m is not None), default=None)
+        entry["off_log"] = sum(row.off_log for row in drives if row.off_log is not None)
+        for name in MEASURES:
+            if name != "clearance_m":
+                own, other = sums(arm, name), sums(base, name)
+                entry[name] = estimate(own)
+                entry[f"{name}_change"] = estimate(None if own is None or other is None else own - other)
+        table.append(entry)
+    return table
