@@ -4,7 +4,7 @@ import re
 import pytest
 
 from commands import call
-from deepval.cli import run_models as driving
+from deepval.cli import drive as driving
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
 from drives import Cruise, TwoLogs

@@ -169,8 +169,8 @@ def _reference_report(truth: Truth) -> Detections:
 class Choice:
     """The decisions of one arm in one scene."""
 
-    def __init__(self, arm: Arm, course: Course, unit: str) -> None:
-        self.arm, self.alpha, self.mode = arm, course.alpha, course.cheap_mode
+    def __init__(self, arm: Arm, course: Course, unit: str, mode: CheapMode | None = None) -> None:
+        self.arm, self.alpha, self.mode = arm, course.alpha, mode or course.cheap_mode
         digest = int(sha256(f"{arm.name} {unit}".encode())[:16], 16)
         self.rng = np.random.default_rng([course.seed, digest])
         self.past = Past()
@@ -335,8 +335,7 @@ def calibrated(allocator: Allocator, course: Course, followed_scenes: Sequence[F
     """The allocator with a policy that escalates the course's share of these scenes, along their script."""
 
     def scores(routing: Routing | None) -> np.ndarray:
-        parts = [_scores(allocator, course, scene, routing) for scene in followed_scenes]
-        return np.concatenate(parts)
+        return np.concatenate([_scores(allocator, along, routing) for along in followed_scenes])
 
     routing = Routing.calibrate(scores(None), course.alpha, policy=policy, modes=allocator.modes)
     if isinstance(allocator, FeedbackAllocator):
@@ -349,13 +348,13 @@ def calibrated(allocator: Allocator, course: Course, followed_scenes: Sequence[F
 FEEDBACK_ROUNDS = 5
 
 
-def _scores(allocator: Allocator, course: Course, along: Followed, routing: Routing | None) -> np.ndarray:
+def _scores(allocator: Allocator, along: Followed, routing: Routing | None) -> np.ndarray:
     """Scores along a script; an allocator with feedback escalates by the routing, or nothing where it is None."""
     if not isinstance(allocator, FeedbackAllocator):
         return allocator.score(along.view)
     session, route, past, scores = allocator.session(), None if routing is None else routing.start(), Past(), []
     for number, frame in enumerate(frames_of(along.view, images=False)):
-        seen = glance(frame, past, mode=course.cheap_mode)
+        seen = glance(frame, past, mode=along.view.mode)
         past = seen.after
         scores.append(session.score(seen))
         if route is not None and route.decide(scores[-1]) != route.routing.modes[0]:
@@ -476,3 +475,20 @@ def summaries(rows: Sequence[Outcome], draws: Draws, base: str) -> list[dict[str
                 entry[f"{name}_change"] = estimate(None if own is None or other is None else own - other)
         table.append(entry)
     return table
+
+
+def playback(course: Course, by_scene: Sequence[Sequence[Driven]]) -> dict[str, Any]:
+    """Numbers for a page that plays the first two arms, or the first and perfect perception, where they differ most."""
+    driven = max(by_scene, key=lambda scene: abs(float((scene[0].loss - scene[1].loss).sum())))
+    actors = course.ride(driven[0].unit).script.actors
+
+    def plain(values: np.ndarray) -> list[Any]:
+        return np.round(values.astype(float), 2).tolist()
+
+    arms = [
+        {name: plain(getattr(drive, name)) for name in ("s_m", "d_m", "speed_mps", "action", "escalated", "loss")}
+        | {"name": drive.arm, "contacts": [list(contact) for contact in drive.contacts]}
+        for drive in driven[:2]
+    ]
+    others = {name: plain(getattr(actors, name)) for name in ("size_m", "s_m", "d_m", "heading_rad")}
+    return {"unit": driven[0].unit, "system": course.system, "arms": arms, "actors": others}
