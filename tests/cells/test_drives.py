@@ -10,8 +10,11 @@ from deepval.allocators.feedback import FeedbackAllocator, Session
 from deepval.cells import drives
 from deepval.cells.drives import Arm, Course, calibrated, drive_scene, follow_script
 from deepval.datasets.synthetic import WorldSettings
+from deepval.judging.draws import make_draws
 from deepval.judging.policies import FrozenThreshold
 from deepval.judging.routing import Routing
+from deepval.report.forms import content_policy
+from deepval.report.html import render_drive
 
 WORLD = WorldSettings(scenes=12, frames=60)
 PLAIN = tuple(map(Arm, drives.PLAIN))
@@ -130,10 +133,38 @@ def test_a_brake_counts_once_however_long_it_lasts():
 def test_always_needs_no_cheap_mode():
     costs = drives.Costs.of("jetson-agx-xavier")
     modes = ("yolov8s-320", "yolov8s-640")
-    assert drives.compute_ms("always", 10, 10, modes=modes, costs=costs) == pytest.approx(184.7)
-    assert drives.compute_ms("random", 10, 2, modes=modes, costs=costs) == pytest.approx(131.8 + 36.94)
-    assert drives.compute_ms("criticality", 10, 0, modes=modes, costs=costs) == pytest.approx(131.8 + 13.0)
-    assert drives.compute_ms("lost", 10, 0, modes=modes, costs=costs) is None
+    spent = {name: drives.compute_ms(name, 10, 2, modes, costs) for name in ("always", "random", "criticality", "lost")}
+    assert spent["always"] == pytest.approx(184.7)
+    assert spent["random"] == pytest.approx(131.8 + 36.94)
+    assert spent["criticality"] == pytest.approx(131.8 + 13.0 + 36.94)
+    assert np.isnan(spent["lost"])
+
+
+def test_summaries_pair_the_drives_of_a_unit():
+    world = course(*PLAIN)
+    rows = [
+        row
+        for scene in ("scene-02", "scene-04", "scene-06")
+        for row in drives.outcomes(drive_scene(world, scene), ("a", "b"), drives.Costs.of("jetson-agx-xavier"))
+    ]
+    never, always, *_, perfect = drives.summaries(rows, make_draws(3, "exact"), "never")
+    losses = {arm: [row.loss for row in rows if row.allocator == arm] for arm in ("never", "always")}
+    assert always["loss_change"]["mean"] == pytest.approx(np.mean(losses["always"]) - np.mean(losses["never"]))
+    assert never["loss_change"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert always["loss"]["low"] <= always["loss"]["mean"] <= always["loss"]["high"]
+    assert perfect["time_lost_s"]["mean"] == 0.0
+    assert (never["rate"], always["rate"]) == (0.0, 1.0)
+    assert always["compute_ms"] is None
+
+
+def test_the_page_is_self_contained_and_its_script_small():
+    world = course(*PLAIN)
+    page = render_drive(drives.playback(world, [drive_scene(world, "scene-04")]))
+    script = page.rsplit("<script>", 1)[1].split("</script>")[0]
+    assert len(script.encode()) < 5_000
+    assert content_policy(styles=[], scripts=[script]).split("script-src ")[1] in page
+    assert '"unit":"scene-04"' in page
+    assert "http" not in page.replace("http-equiv", "")
 
 
 def test_a_world_without_traffic_can_be_driven():

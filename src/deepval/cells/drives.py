@@ -6,7 +6,7 @@ frame is what that ego sees. The other road users follow their script and do not
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from deepval.features.views import CheapMode, Frame, Past, View, frames_of
 from deepval.files.canonical import sha256
 from deepval.geometry.vehicle import Vehicle, clearance_m
 from deepval.judging.draws import Draws
+from deepval.judging.policies import FrozenThreshold
 from deepval.judging.routing import Routing
 from deepval.perception.placing import merge, monocular_objects
 from deepval.perception.reported.detections import DONE, Detections
@@ -45,6 +46,8 @@ COMFORT_MPS2, RETURN_MPS, HARD_MPS2 = 1.5, 0.5, 4.0
 NEVER, ALWAYS, RANDOM, PERFECT = "never", "always", "random", "perfect"
 PLAIN = (NEVER, ALWAYS, RANDOM)
 """Arms without an allocator; the perfect one, which sees the truth, is driven in every scene as the reference."""
+CHEAP = CheapMode(threshold=DEFAULT_THRESHOLD)
+"""How a router reads the cheap mode's report."""
 REFERENCE = "reference"
 """The mode that reports the truth."""
 
@@ -81,11 +84,8 @@ class RoadIdm(Braking):
         return super().terms(np.maximum(plans, 0.0), scene, truth, previous=np.maximum(previous, 0.0))
 
 
-CONTROLLERS: dict[str, Braking | RecedingHorizon] = {
-    "braking": Braking(),
-    "receding-horizon": RecedingHorizon(),
-    "idm": RoadIdm(),
-}
+Controller = Braking | RecedingHorizon
+CONTROLLERS: dict[str, Controller] = {"braking": Braking(), "receding-horizon": RecedingHorizon(), "idm": RoadIdm()}
 """Systems that can drive the synthetic world."""
 
 
@@ -109,17 +109,12 @@ class Course:
     modes: tuple[tuple[str, int | None], ...] = (("yolov8s-320", 320), ("yolov8s-640", 640))
     alpha: float = 0.2
 
-    @property
-    def cheap_mode(self) -> CheapMode:
-        """How a router reads the cheap mode's report."""
-        return CheapMode(threshold=DEFAULT_THRESHOLD)
-
     def ride(self, unit: str) -> Ride:
         """A scene to be driven."""
         sizes = tuple(dict.fromkeys(size for _, size in self.modes if size is not None))
         return Ride(scene_of(self.seed, self.settings, unit), sizes)
 
-    def controller(self, ride: Ride) -> Braking | RecedingHorizon:
+    def controller(self, ride: Ride) -> Controller:
         """The system; the desired speed is the highest of the scripted ego."""
         system = CONTROLLERS[self.system]
         return replace(system, target_mps=desired_mps(ride)) if isinstance(system, RoadIdm) else system
@@ -167,29 +162,27 @@ def _reference_report(truth: Truth) -> Detections:
 
 
 class Choice:
-    """The decisions of one arm in one scene."""
+    """The decisions of one arm in one scene; `score` is that of the last frame."""
 
-    def __init__(self, arm: Arm, course: Course, unit: str, mode: CheapMode | None = None) -> None:
-        self.arm, self.alpha, self.mode = arm, course.alpha, mode or course.cheap_mode
+    def __init__(self, arm: Arm, course: Course, unit: str, mode: CheapMode) -> None:
+        self.arm, self.alpha, self.mode, self.past, self.score = arm, course.alpha, mode, Past(), np.nan
         digest = int(sha256(f"{arm.name} {unit}".encode())[:16], 16)
         self.rng = np.random.default_rng([course.seed, digest])
-        self.past = Past()
-        allocator = arm.allocator
-        if isinstance(allocator, FeedbackAllocator) and arm.routing is not None:
-            self.session, self.route = allocator.session(), arm.routing.start()
-        elif allocator is not None and arm.routing is not None:
-            self.router = Router(allocator, arm.routing, mode=self.mode)
+        if isinstance(arm.allocator, FeedbackAllocator) and arm.routing is not None:
+            self.session, self.route = arm.allocator.session(), arm.routing.start()
+        elif arm.allocator is not None and arm.routing is not None:
+            self.router = Router(arm.allocator, arm.routing, mode=mode)
 
-    def escalates(self, frame: Callable[[], Frame], full: Callable[[], Objects]) -> bool:
+    def escalates(self, frame: Frame, full: Callable[[], Objects]) -> bool:
         """Whether the full mode is run on the next frame."""
         if self.arm.allocator is None:
             return {NEVER: False, ALWAYS: True}.get(self.arm.name, bool(self.rng.random() < self.alpha))
         if not isinstance(self.arm.allocator, FeedbackAllocator):
-            return self.router.decide(frame()) != self.router.modes[0]
-        seen = glance(frame(), self.past, mode=self.mode)
-        self.past = seen.after
-        score = self.session.score(seen)
-        escalated = not np.isnan(score) and self.route.decide(score) != self.route.routing.modes[0]
+            mode, self.score = self.router.decide(frame), self.router.score
+            return mode != self.router.modes[0]
+        seen = glance(frame, self.past, mode=self.mode)
+        self.past, self.score = seen.after, self.session.score(seen)
+        escalated = not np.isnan(self.score) and self.route.decide(self.score) != self.route.routing.modes[0]
         if escalated:
             self.session.learn(full())
         return escalated
@@ -197,7 +190,10 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Driven:
-    """The states of one arm's ego in one scene, frame by frame, and the road users that it touched."""
+    """The states of one arm's ego in one scene, step by step, and the road users that it touched.
+
+    `escalated` is by frame. `off_log` counts the steps on which detections of a log no longer apply.
+    """
 
     unit: str
     arm: str
@@ -205,18 +201,21 @@ class Driven:
     d_m: Float[np.ndarray, "time"]
     speed_mps: Float[np.ndarray, "time"]
     action: Float[np.ndarray, "time"]
-    escalated: Bool[np.ndarray, "time"]
+    escalated: Bool[np.ndarray, "frame"]
     loss: Float[np.ndarray, "time"]
     clearance_m: Float[np.ndarray, "time"]
     contacts: tuple[tuple[int, str, bool], ...]
     """First contact with a road user: frame, how, and whether the ego is at fault."""
+    seconds: float
+    start: int = 0
+    off_log: int | None = None
 
 
 def drive_scene(course: Course, unit: str) -> list[Driven]:
     """One drive per arm, and last the drive with perfect perception."""
     ride, arms = course.ride(unit), [*(arm.name for arm in course.arms), PERFECT]
     system, script = course.controller(ride), ride.script
-    choices = [Choice(arm, course, unit) for arm in course.arms]
+    choices = [Choice(arm, course, unit, CHEAP) for arm in course.arms]
     count, target_mps = len(arms), desired_mps(ride)
     s_m, d_m, speed_mps = (np.full(count, float(path[0])) for path in (script.s_m, script.d_m, script.speed_mps))
     previous = np.full((count, 2 if isinstance(system, RecedingHorizon) else 1), np.nan)
@@ -246,26 +245,23 @@ def drive_scene(course: Course, unit: str) -> list[Driven]:
         d_m = d_m + np.where(speed_mps > 0, sideways_mps * ride.dt_s, 0.0)
         previous = action
     columns = [np.array(column) for column in zip(*rows, strict=True)]
+    seconds = (ride.frames - 1) * ride.dt_s
     return [
-        Driven(unit, arm, *(column[:, index] for column in columns), contacts=tuple(touched[index].values()))
-        for index, arm in enumerate(arms)
+        Driven(unit, arm, *(column[:, i] for column in columns), contacts=tuple(touched[i].values()), seconds=seconds)
+        for i, arm in enumerate(arms)
     ]
 
 
 def _decisions(choices: Sequence[Choice], ride: Ride, egos: Egos, seen: Perceived) -> list[bool]:
     """Whether each arm escalates; the router of an arm sees the cheap report on its own ego's frame."""
-    report, full = seen.reports[0], seen.objects[-1]
+    report, decisions = seen.reports[0], []
     bounds = np.searchsorted(report.frame, np.arange(len(egos.step) + 1)).tolist()
-
-    def frame(index: int) -> Frame:
-        part = slice(bounds[index], bounds[index + 1])
-        speed = float(egos.speed_mps[index])
-        return Frame(speed, ride.dt_s, ride.parts.camera, report.cls[part], report.score[part], report.box_px[part])
-
-    return [
-        choice.escalates(lambda at=index: frame(at), lambda at=index: full.at(at))
-        for index, choice in enumerate(choices)
-    ]
+    for index, choice in enumerate(choices):
+        part, speed = slice(bounds[index], bounds[index + 1]), float(egos.speed_mps[index])
+        boxes = report.cls[part], report.score[part], report.box_px[part]
+        frame = Frame(speed, ride.dt_s, ride.parts.camera, *boxes)
+        decisions.append(choice.escalates(frame, partial(seen.objects[-1].at, index)))
+    return decisions
 
 
 def _chosen(seen: Perceived, truth: Truth, escalated: Bool[np.ndarray, "ego"]) -> Objects:
@@ -296,13 +292,8 @@ def _contacts(
         moved_m = [path[actor, step] - path[actor, earlier] for path in (actors.s_m, actors.d_m)]
         front = bodies.corners_m[row, 0] - bodies.corners_m[row, 3]
         pose = np.array([*bodies.corners_m[row].mean(axis=0), np.arctan2(front[1], front[0])])
-        other = Agents(
-            np.array([str(actor)]),
-            np.array([VEHICLE]),
-            pose[None],
-            actors.size_m[actor, None, :2],
-            np.array([moved_m]) / ride.dt_s,
-        )
+        names, kinds, size_m = np.array([str(actor)]), np.array([VEHICLE]), actors.size_m[actor, None, :2]
+        other = Agents(names, kinds, pose[None], size_m, np.array([moved_m]) / ride.dt_s)
         how = meeting(np.zeros(3), float(egos.speed_mps[ego]), vehicle=EGO, agents=other, place=0)
         astray = abs(egos.d_m[ego]) > (LANE_M - EGO.width_m) / 2
         touched[ego][actor] = step, how, how in (OTHER_STOPPED, AHEAD) or (how == BESIDE and bool(astray))
@@ -328,38 +319,38 @@ def follow_script(
     egos = Egos(np.arange(ride.frames), script.s_m + ahead_m, script.d_m + left_m, speed_mps)
     truth = ride.look(egos, None, one_ego=True).truth
     seen, scene = perceive(course, ride, egos, truth, before=None, one_ego=True), ride.scene(speed_mps)
-    return Followed(scene, truth, seen, View(scene, seen.reports[0], course.cheap_mode))
+    return Followed(scene, truth, seen, View(scene, seen.reports[0], CHEAP))
 
 
-def calibrated(allocator: Allocator, course: Course, followed_scenes: Sequence[Followed], *, policy: str) -> Arm:
-    """The allocator with a policy that escalates the course's share of these scenes, along their script."""
+class Choices(NamedTuple):
+    """What an arm escalates along a script or log, and its scores."""
 
-    def scores(routing: Routing | None) -> np.ndarray:
-        return np.concatenate([_scores(allocator, along, routing) for along in followed_scenes])
-
-    routing = Routing.calibrate(scores(None), course.alpha, policy=policy, modes=allocator.modes)
-    if isinstance(allocator, FeedbackAllocator):
-        # Its scores depend on what it escalates: the threshold of a round gives the scores of the next.
-        for _ in range(FEEDBACK_ROUNDS):
-            routing = Routing.calibrate(scores(routing), course.alpha, policy=policy, modes=allocator.modes)
-    return Arm(allocator.name, allocator, routing)
+    escalated: Bool[np.ndarray, "time"]
+    score: Float[np.ndarray, "time"]
 
 
-FEEDBACK_ROUNDS = 5
+def choices_along(arm: Arm, course: Course, along: Followed) -> Choices:
+    """The choices of an arm as the frames arrive."""
+    choice, full = Choice(arm, course, along.scene.unit, along.view.mode), along.seen.objects[-1]
+    frames = enumerate(frames_of(along.view, images=False))
+    rows = [(choice.escalates(frame, partial(full.at, number)), choice.score) for number, frame in frames]
+    return Choices(np.array([row[0] for row in rows], dtype=bool), np.array([row[1] for row in rows]))
 
 
-def _scores(allocator: Allocator, along: Followed, routing: Routing | None) -> np.ndarray:
-    """Scores along a script; an allocator with feedback escalates by the routing, or nothing where it is None."""
-    if not isinstance(allocator, FeedbackAllocator):
-        return allocator.score(along.view)
-    session, route, past, scores = allocator.session(), None if routing is None else routing.start(), Past(), []
-    for number, frame in enumerate(frames_of(along.view, images=False)):
-        seen = glance(frame, past, mode=along.view.mode)
-        past = seen.after
-        scores.append(session.score(seen))
-        if route is not None and route.decide(scores[-1]) != route.routing.modes[0]:
-            session.learn(along.seen.objects[-1].at(number))
-    return np.array(scores)
+def calibrated(allocator: Allocator, course: Course, scenes: Sequence[Followed], *, policy: str) -> Arm:
+    """The allocator with a policy that escalates the course's share of these scenes, along their script.
+
+    Scores with feedback depend on what is escalated: the policy of a round gives the scores of the next.
+    """
+    arm = Arm(allocator.name, allocator, Routing(FrozenThreshold(np.inf, 0.0), allocator.modes))
+    for _ in range(FEEDBACK_ROUNDS if isinstance(allocator, FeedbackAllocator) else 1):
+        scores = np.concatenate([choices_along(arm, course, along).score for along in scenes])
+        routing = Routing.calibrate(scores, course.alpha, policy=policy, modes=allocator.modes)
+        arm = replace(arm, routing=routing)
+    return arm
+
+
+FEEDBACK_ROUNDS = 6
 
 
 @dataclass(frozen=True)
@@ -367,7 +358,7 @@ class Outcome:
     """What came of one drive.
 
     `time_lost_s` compares the way driven with that of perfect perception, at its mean speed. `loss` is the system's own
-    loss on the driven states, mean per frame. `off_log` counts the steps on which detections of a log no longer apply.
+    loss on the driven states, mean per frame; NaN on logged scenes. `compute_ms` is NaN where a cost is unknown.
     """
 
     unit: str
@@ -376,15 +367,15 @@ class Outcome:
     seconds: float
     collisions: int
     at_fault: int
-    clearance_m: float | None
+    clearance_m: float
     hard_brakes: int
     progress_m: float
     time_lost_s: float
-    loss: float | None
+    loss: float
     frames: int
     escalations: int
-    compute_ms: float | None
-    off_log: int | None = None
+    compute_ms: float
+    off_log: int | None
 
 
 def time_lost_s(progress_m: float, perfect_m: float, seconds: float) -> float:
@@ -398,81 +389,59 @@ def onsets(decelerations_mps2: Float[np.ndarray, "time"]) -> int:
     return int((hard & ~np.concatenate([[False], hard[:-1]])).sum())
 
 
-def outcomes(driven: Sequence[Driven], modes: Sequence[str], *, dt_s: float, costs: Costs) -> list[Outcome]:
-    """The outcomes of one scene's drives, the last of which has perfect perception and no cost."""
+def outcomes(driven: Sequence[Driven], modes: Sequence[str], costs: Costs) -> list[Outcome]:
+    """The outcomes of drives from one start, the last of which has perfect perception and no cost."""
     perfect_m, rows = float(driven[-1].s_m[-1] - driven[-1].s_m[0]), []
     for drive in driven:
-        frames, progress_m = len(drive.s_m), float(drive.s_m[-1] - drive.s_m[0])
-        seconds, room_m = (frames - 1) * dt_s, float(drive.clearance_m.min())
-        escalations = int(drive.escalated.sum())
-        rows.append(
-            Outcome(
-                unit=drive.unit,
-                start=0,
-                allocator=drive.arm,
-                seconds=seconds,
-                collisions=len(drive.contacts),
-                at_fault=sum(fault for _, _, fault in drive.contacts),
-                clearance_m=room_m if np.isfinite(room_m) else None,
-                hard_brakes=onsets(drive.action),
-                progress_m=progress_m,
-                time_lost_s=time_lost_s(progress_m, perfect_m, seconds),
-                loss=float(drive.loss.mean()),
-                frames=frames,
-                escalations=escalations,
-                compute_ms=compute_ms(drive.arm, frames, escalations, modes=modes, costs=costs),
-            )
+        way_m, faults = float(drive.s_m[-1] - drive.s_m[0]), [fault for _, _, fault in drive.contacts]
+        frames, calls = len(drive.escalated), int(drive.escalated.sum())
+        lost_s, spent_ms = (
+            time_lost_s(way_m, perfect_m, drive.seconds),
+            compute_ms(drive.arm, frames, calls, modes, costs),
         )
+        about = drive.unit, drive.start, drive.arm, drive.seconds, len(faults), sum(faults)
+        motion = float(drive.clearance_m.min()), onsets(drive.action), way_m, lost_s, float(drive.loss.mean())
+        rows.append(Outcome(*about, *motion, frames, calls, spent_ms, drive.off_log))
     return rows
 
 
-def compute_ms(arm: str, frames: int, escalations: int, *, modes: Sequence[str], costs: Costs) -> float | None:
-    """Latency of a drive: cheap mode and allocator on all frames, full mode on escalated ones; None if one is unknown.
+def compute_ms(arm: str, frames: int, escalations: int, modes: Sequence[str], costs: Costs) -> float:
+    """Latency of a drive: cheap mode and allocator on all frames, full mode on escalated ones; NaN if one is unknown.
 
     Always running the full mode needs neither the cheap one nor an allocator.
     """
-    cheap, full = (costs.modes.get(mode, {}).get("ms") for mode in modes)
-    own = 0.0 if arm in PLAIN else costs.allocators.get(arm, {}).get("ms")
-    if arm == PERFECT or cheap is None or full is None or own is None:
-        return None
+    cheap, full = (costs.modes.get(mode, {}).get("ms", np.nan) for mode in modes)
+    own = 0.0 if arm in PLAIN else costs.allocators.get(arm, {}).get("ms", np.nan)
     return frames * full if arm == ALWAYS else frames * (cheap + own) + escalations * full
 
 
-MEASURES = ("loss", "collisions", "at_fault", "clearance_m", "hard_brakes", "progress_m", "time_lost_s", "compute_ms")
+MEASURES = ("loss", "collisions", "at_fault", "hard_brakes", "progress_m", "time_lost_s", "compute_ms")
 
 
 def summaries(rows: Sequence[Outcome], draws: Draws, base: str) -> list[dict[str, Any]]:
     """Per arm, the mean of each measure per drive, its interval, and the paired difference from the arm `base`.
 
-    Units are resampled; a measure that some drive lacks is None. The smallest clearance is not a mean.
+    Units are resampled. A measure that some drive lacks is None. Rows of all arms are in the same order of drives.
     """
-    units = sorted({row.unit for row in rows})
-    by_arm = {row.allocator: [other for other in rows if other.allocator == row.allocator] for row in rows}
-    number = np.array([sum(row.unit == unit for row in by_arm[base]) for unit in units], dtype=float)
+    by_arm = {name: [row for row in rows if row.allocator == name] for name in dict.fromkeys(r.allocator for r in rows)}
+    unit = np.unique([row.unit for row in by_arm[base]], return_inverse=True)[1]
+    number = np.bincount(unit).astype(float)
 
-    def sums(arm: str, name: str) -> Float[np.ndarray, "unit"] | None:
-        values = {unit: [getattr(row, name) for row in by_arm[arm] if row.unit == unit] for unit in units}
-        if any(value is None for part in values.values() for value in part):
-            return None
-        return np.array([np.sum(values[unit]) for unit in units], dtype=float)
-
-    def estimate(total: Float[np.ndarray, "unit"] | None) -> dict[str, float | None] | None:
-        if total is None:
-            return None
+    def estimate(values: Float[np.ndarray, "drive"]) -> dict[str, float] | None:
+        total = np.bincount(unit, weights=values)
         interval = draws.interval(draws.counts @ total / (draws.counts @ number))
-        return {"mean": float(total.sum() / number.sum()), "low": interval.low, "high": interval.high}
+        mean = {"mean": float(values.mean()), "low": interval.low, "high": interval.high}
+        return None if np.isnan(values).any() else mean
 
     table = []
     for arm, drives in by_arm.items():
         entry: dict[str, Any] = {"allocator": arm, "drives": len(drives), "base": base}
         entry["rate"] = sum(row.escalations for row in drives) / sum(row.frames for row in drives)
-        entry["clearance_m"] = min((row.clearance_m for row in drives if row.clearance_m is not None), default=None)
-        entry["off_log"] = sum(row.off_log for row in drives if row.off_log is not None)
+        entry["clearance_m"] = min(row.clearance_m for row in drives)
+        entry["off_log"] = sum(row.off_log or 0 for row in drives)
         for name in MEASURES:
-            if name != "clearance_m":
-                own, other = sums(arm, name), sums(base, name)
-                entry[name] = estimate(own)
-                entry[f"{name}_change"] = estimate(None if own is None or other is None else own - other)
+            own, first = (np.array([getattr(row, name) for row in by_arm[who]], dtype=float) for who in (arm, base))
+            entry |= {name: estimate(own), f"{name}_change": estimate(own - first)}
         table.append(entry)
     return table
 

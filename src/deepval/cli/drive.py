@@ -13,9 +13,22 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from deepval.allocators import read_allocator
-from deepval.allocators.allocator import SIGNALS, Allocator
+from deepval.allocators.allocator import SIGNALS
 from deepval.cells import drives, sources
-from deepval.cells.drives import PERFECT, PLAIN, REFERENCE, Arm, Choice, Course, Followed, Outcome, Perceived
+from deepval.cells.drives import (
+    PERFECT,
+    PLAIN,
+    REFERENCE,
+    Arm,
+    Course,
+    Driven,
+    Followed,
+    Outcome,
+    Perceived,
+    calibrated,
+    choices_along,
+)
+from deepval.cells.spec import ModeSpec
 from deepval.cells.unit import mode_report, used_detections
 from deepval.cli import options, terminal
 from deepval.cli.build_cells import DataFiles
@@ -25,18 +38,18 @@ from deepval.cli.terminal import say
 from deepval.datasets import DATASETS, Dataset
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.replay import perception_at, replay_from
-from deepval.datasets.synthetic import MODES, WorldSettings, unit_id
+from deepval.datasets.synthetic import MODES, MOST_SCENES, WorldSettings, unit_id
 from deepval.errors import InputError
-from deepval.features.views import CheapMode, View, frames_of
+from deepval.features.views import CheapMode, View
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.draws import make_draws
 from deepval.judging.routing import POLICIES
 from deepval.perception.placing import PLACINGS, Placing, merge
-from deepval.planners.closed_loop import DrivenScene, Replay
+from deepval.planners.closed_loop import DrivenScene
 from deepval.planners.closed_loop import drive as driven
 from deepval.planners.observation import Planner
-from deepval.planners.tracking import AX
-from deepval.report.drive_page import render_drive
+from deepval.planners.tracking import AX, STEP_S
+from deepval.report.html import render_drive
 from deepval.report.text_tables import MISSING, Table, TableCell, interval, number, percent, quantity
 from deepval.tables.columns import csv_text
 from deepval.tables.costs import Costs
@@ -100,10 +113,13 @@ class LoopOptions(OptionGroup):
         for path in filter(None, (self.out, self.page)):
             check_writable(path)
 
-    @property
-    def arms(self) -> dict[str, Allocator | None]:
-        """Allocators by name; None for those that need none."""
-        arms: dict[str, Allocator | None] = {}
+    def read_costs(self) -> Costs:
+        """Costs of modes and allocators."""
+        return Costs.of(str(self.costs or "jetson-agx-xavier"))
+
+    def ready(self, course: Course, along: Sequence[Followed]) -> tuple[Arm, ...]:
+        """The arms in the order of the options; these scenes set their thresholds."""
+        arms: dict[str, Arm] = {}
         for word in self.allocator or ():
             allocator = None if word in PLAIN else SIGNALS.get(word) or read_allocator(word)
             name = word if allocator is None else allocator.name
@@ -111,8 +127,8 @@ class LoopOptions(OptionGroup):
                 raise InputError(f"Allocators must have different names; {name!r} is given twice: leave one out.")
             if allocator is not None and ("image" in allocator.uses or len(allocator.modes) > 2):
                 raise InputError(f"{name} cannot drive: it must choose between two modes and read no pictures.")
-            arms[name] = allocator
-        return arms
+            arms[name] = Arm(word) if allocator is None else calibrated(allocator, course, along, policy=self.policy)
+        return tuple(arms.values())
 
 
 def drive(
@@ -164,13 +180,46 @@ def drive(
     loop.check()
     if seconds is not None and not seconds:
         raise InputError(f"--seconds must be above 0; found {seconds:g}.")
-    if files.kind == "synthetic":
-        if system is None or planner is not None or loop.allocator is None:
-            raise InputError("The synthetic world is driven with --system and --allocator, without --planner.")
-        _drive_world(files, system, loop, draws, workers, modes=mode, scenes=scenes, seconds=seconds or 10.0, json=json)
+    synthetic = files.kind == "synthetic"
+    if synthetic != (system is not None) or synthetic == (planner is not None) or (synthetic and not loop.allocator):
+        raise InputError(
+            "The synthetic world is driven with --system and --allocator, logged scenes with --planner: give these."
+        )
+    if system is not None:
+        options.one_of(system, tuple(drives.CONTROLLERS), "--system")
+        sizes = {**MODES, REFERENCE: None}
+        names = [options.one_of(name, tuple(sizes), "--mode") for name in mode or ("yolov8s-320", "yolov8s-640")]
+        further = loop.calibrate or "50"
+        if len(names) != 2 or not further.isdecimal() or not 0 < int(further[: options.LONGEST_NUMBER]) < MOST_SCENES:
+            raise InputError("The synthetic world needs --mode twice, cheap first, and a number for --calibrate.")
+        world = WorldSettings(scenes + int(further), round((seconds or 10.0) / STEP_S) + 1)
+        modes = tuple((name, sizes[name]) for name in names)
+        course = Course(system, seed=draws.seed, settings=world, modes=modes, alpha=loop.alpha)
+        _report(_drive_world(files, course, scenes, loop, workers), loop, draws, json=json)
         return
-    if planner is None or system is not None:
-        raise InputError("Logged scenes are driven with --planner, without --system.")
+    opened = _open_logs(files, planner or "")
+    if mode is None and not (threshold is None and geometry is None):
+        raise InputError("--threshold and --geometry apply only to --mode: give it too.")
+    if len(mode or ()) != 2 if loop.allocator else len(mode or ()) > 1:
+        raise InputError("--mode must be given twice with --allocator, cheap first, and at most once without.")
+    placing = PLACINGS[options.one_of(geometry or "tracks", tuple(PLACINGS), "--geometry")]
+    units, others = opened.select(files.unit_names), options.unit_list(loop.calibrate) or []
+    parts = [text.partition("=") for text in mode or ()]
+    mode_files = [sources.ModeFile(name, Path(path) if equals else None, threshold) for name, equals, path in parts]
+    specs = sources.from_files(opened, mode_files, units=[*units, *others]).modes if parts else ()
+    task = LogTask(opened, PLANNERS[planner or ""](), _starts(start), seconds or 6.0, replan, specs, placing)
+    if loop.allocator:
+        _report(_drive_logs(task, units, others, loop, draws.seed), loop, draws, json=json)
+        return
+    rows = list(task.drives(units))
+    if json:
+        terminal.print_json([_summary(row) for row in rows])
+    else:
+        terminal.print_tables([_table(rows, planner or "")])
+
+
+def _open_logs(files: DataFiles, planner: str) -> Dataset:
+    """The data set of logged scenes."""
     options.one_of(planner, tuple(PLANNERS), "--planner")
     if files.root is None:
         raise InputError("--root must be given: the folder of the data set's files.")
@@ -180,142 +229,81 @@ def drive(
         raise InputError(
             f"--dataset must have one logged drive with a lane map per unit ({names}); found {files.kind}."
         )
-    if mode is None and not (threshold is None and geometry is None):
-        raise InputError("--threshold and --geometry apply only to --mode: give it too.")
-    if len(mode or ()) != 2 if loop.allocator else len(mode or ()) > 1:
-        raise InputError("--mode must be given twice with --allocator, cheap first, and at most once without.")
-    placing = PLACINGS[options.one_of(geometry or "tracks", tuple(PLACINGS), "--geometry")]
-    task = LogTask(opened, PLANNERS[planner](), _starts(start), seconds or 6.0, replan)
-    units = opened.select(files.unit_names)
-    if loop.allocator is None:
-        perceived = Modes(opened, units, mode or [], threshold, placing) if mode else None
-        rows = [DriveRow(*row) for row in task.drives(units, perceived)]
-        if json:
-            terminal.print_json([_summary(row) for row in rows])
-        else:
-            terminal.print_tables([_table(rows, planner)])
-        return
-    _drive_logs(task, units, loop, draws, mode or [], threshold, placing, json=json)
+    return opened
 
 
-def _drive_world(
-    files: DataFiles,
-    system: str,
-    loop: LoopOptions,
-    draws: DrawOptions,
-    workers: Workers,
-    *,
-    modes: list[str] | None,
-    scenes: int,
-    seconds: float,
-    json: bool,
-) -> None:
-    """Drive scenes of the synthetic world; the scenes after them set the thresholds."""
-    further = loop.calibrate or "50"
-    if not further.isdecimal() or not 1 <= int(further[: options.LONGEST_NUMBER]) <= WorldSettings().scenes * 1_000:
-        raise InputError(f"--calibrate must be a number of further scenes, 1 or more; found {further!r}.")
-    sizes = {**MODES, REFERENCE: None}
-    names = modes or ["yolov8s-320", "yolov8s-640"]
-    if len(names) != 2 or not set(names) <= set(sizes):
-        raise InputError(f"--mode must name two of {', '.join(sizes)}, cheap first; found {', '.join(names)}.")
-    frames = round(seconds / 0.1) + 1
-    world = WorldSettings(scenes + int(further), frames)
-    course = Course(
-        options.one_of(system, tuple(drives.CONTROLLERS), "--system"),
-        seed=draws.seed,
-        settings=world,
-        modes=tuple((name, sizes[name]) for name in names),
-        alpha=loop.alpha,
-    )
+def _drive_logs(
+    task: "LogTask", units: Sequence[str], others: Sequence[str], loop: LoopOptions, seed: int
+) -> list[Outcome]:
+    """The outcomes of drives on logged scenes; the units `others` set the thresholds."""
+    if loop.page is not None:
+        raise InputError("--page plays drives of the synthetic world: leave it out with logged scenes.")
+    if not set(loop.allocator or ()) <= set(PLAIN) and (not others or set(others) & set(units)):
+        raise InputError("--calibrate must name units that set thresholds and are not driven (--units names those).")
+    course = Course("log", seed=seed, alpha=loop.alpha)
+    course = replace(course, arms=loop.ready(course, [task.along(unit) for unit in others]))
+    starts = [start for unit in terminal.watch(units, "units") for start in task.compared(unit, course)]
+    names, costs = [spec.name for spec in task.modes], loop.read_costs()
+    return [row for start in starts for row in drives.outcomes(start, names, costs)]
+
+
+def _drive_world(files: DataFiles, course: Course, scenes: int, loop: LoopOptions, workers: Workers) -> list[Outcome]:
+    """The outcomes of drives in the synthetic world; the scenes after those that are driven set the thresholds."""
     units = files.unit_names or [unit_id(scene) for scene in range(scenes)]
-    others = [unit_id(scene) for scene in range(scenes, world.scenes)]
-    arms, along = loop.arms, None
-    if any(allocator is not None for allocator in arms.values()):
-        along = [drives.follow_script(course, unit) for unit in terminal.watch(others, "calibration scenes")]
-    course = replace(course, arms=tuple(_arm(name, arms[name], course, along or [], loop.policy) for name in arms))
-    by_scene = []
+    others = [unit_id(scene) for scene in range(scenes, course.settings.scenes)]
+    along = [drives.follow_script(course, unit) for unit in terminal.watch(others, "calibration scenes")]
+    course, by_scene = replace(course, arms=loop.ready(course, along)), []
     with workers.start() as engine, terminal.step_bar() as step:
         for driven_scene in engine.map(partial(drives.drive_scene, course), units):
             step("scenes", len(by_scene), len(units))
             by_scene.append(driven_scene)
-    costs = Costs.of(str(loop.costs or "jetson-agx-xavier"))
-    rows = [row for scene in by_scene for row in drives.outcomes(scene, names, dt_s=0.1, costs=costs)]
     if loop.page is not None:
         write_atomically(loop.page, render_drive(drives.playback(course, by_scene)))
-    _report(rows, loop, draws, f"Closed loop, {system} in the synthetic world", json=json)
+    names = [name for name, _ in course.modes]
+    return [row for scene in by_scene for row in drives.outcomes(scene, names, loop.read_costs())]
 
 
-def _arm(name: str, allocator: Allocator | None, course: Course, along: Sequence[Followed], policy: str) -> Arm:
-    return Arm(name) if allocator is None else drives.calibrated(allocator, course, along, policy=policy)
-
-
-def _report(rows: Sequence[Outcome], loop: LoopOptions, draws: DrawOptions, title: str, *, json: bool) -> None:
+def _report(rows: Sequence[Outcome], loop: LoopOptions, draws: DrawOptions, *, json: bool) -> None:
     """Write the rows per drive, and print the means per allocator."""
+    lines = [{name: _finite_or_none(value) for name, value in asdict(row).items()} for row in rows]
     if loop.out is not None:
-        columns = {name: np.array([getattr(row, name) for row in rows], dtype=object) for name in asdict(rows[0])}
+        columns = {name: np.array([line[name] for line in lines], dtype=object) for name in lines[0]}
         write_atomically(loop.out, csv_text(columns))
     drawn = make_draws(len({row.unit for row in rows}), draws.number, draws.seed)
-    base = next(iter(loop.arms))
-    summary = drives.summaries(rows, drawn, base)
+    summary = drives.summaries(rows, drawn, rows[0].allocator)
     if json:
-        terminal.print_json({"summary": summary, "drives": [asdict(row) for row in rows]})
+        terminal.print_json({"summary": summary, "drives": lines})
         return
-    terminal.print_tables([_loop_table(summary, title, base)])
+    terminal.print_tables([_loop_table(summary)])
     for path in filter(None, (loop.out, loop.page)):
         say(f"Wrote {path}")
 
 
-def _loop_table(summary: Sequence[dict[str, Any]], title: str, base: str) -> Table:
-    measure = "loss_change" if summary[0]["loss"] else "time_lost_s_change"
-    header = ("allocator", "escalated", "loss", f"{'loss' if summary[0]['loss'] else 'lost'} - {base}", "95 %")
-    header = (*header, "contacts", "at fault", "hard", "way m", "lost s", "ms", "least m")
+COLUMNS = {"contacts": ("collisions", 3), "at fault": ("at_fault", 3), "hard": ("hard_brakes", 2),
+           "way m": ("progress_m", 1), "lost s": ("time_lost_s", 2), "ms": ("compute_ms", 0)}  # fmt: skip
+"""Columns of the table: measure and decimals."""
 
-    def mean(entry: dict[str, Any], name: str, digits: int) -> str:
-        return number(entry[name]["mean"], digits) if entry[name] else MISSING
 
-    lines = []
+def _loop_table(summary: Sequence[dict[str, Any]]) -> Table:
+    measure, label = ("loss", "loss") if summary[0]["loss"] else ("time_lost_s", "lost")
+    base, lines = summary[0]["base"], []
     for entry in summary:
-        change = entry[measure] if entry["allocator"] != base else None
-        texts = (
-            *(entry["allocator"], percent(entry["rate"], 1), mean(entry, "loss", 3)),
-            *((number(change["mean"], 3), interval(change["low"], change["high"])) if change else (MISSING, "")),
-            *(mean(entry, "collisions", 3), mean(entry, "at_fault", 3), mean(entry, "hard_brakes", 2)),
-            *(mean(entry, "progress_m", 1), mean(entry, "time_lost_s", 2), mean(entry, "compute_ms", 0)),
-            number(entry["clearance_m"], 2),
-        )
-        lines.append(tuple(map(TableCell, texts)))
+        change = entry[f"{measure}_change"]
+        texts = [entry["allocator"], percent(entry["rate"], 1), number((entry["loss"] or {}).get("mean"))]
+        texts += [number(change["mean"]), interval(change["low"], change["high"])]
+        texts += [number((entry[name] or {}).get("mean"), digits) for name, digits in COLUMNS.values()]
+        lines.append(tuple(map(TableCell, (*texts, number(_finite_or_none(entry["clearance_m"]), 2)))))
     off_log = sum(entry["off_log"] for entry in summary)
     notes = (
         f"Means over {quantity(summary[0]['drives'], 'drive')} per allocator. loss: the system's on the driven states, "
         f"per frame. hard: brakes of {drives.HARD_MPS2:g} m/s² or more. lost: behind perfect perception. ms: of modes "
         "and allocator, where both are known. least: smallest clearance.",
-        *([f"{off_log:,} steps were more than {OFF_LOG_M:g} m off the log."] if off_log else ()),
+        *([f"{quantity(off_log, 'step')} more than {OFF_LOG_M:g} m off the log."] if off_log else ()),
     )
-    return Table(title, header, (tuple(lines),), notes, ("least m", "ms", "hard", "at fault", "lost s", "way m"))
-
-
-class Modes:
-    """The modes' reports and objects on logged units."""
-
-    def __init__(
-        self, dataset: Dataset, units: Sequence[str], modes: Sequence[str], threshold: float | None, placing: Placing
-    ) -> None:
-        self.dataset, self.placing = dataset, placing
-        parts = [text.partition("=") for text in modes]
-        files = [sources.ModeFile(name, Path(path) if equals else None, threshold) for name, equals, path in parts]
-        self.specs = sources.from_files(dataset, files, units=units).modes
-
-    def on(self, unit: str) -> Followed:
-        """What the modes report along the log; the first mode's report also as a view."""
-        scene, truth = self.dataset.read_unit(unit)
-        reports = [mode_report(spec, scene, truth) for spec in self.specs]
-        used = [used_detections(spec, report) for spec, report in zip(self.specs, reports, strict=True)]
-        objects = [self.placing.place(part, scene, truth) for part in used]
-        reader = self.specs[0].reader
-        scores = "none" if reader is None else reader.scores
-        view = View(scene, reports[0], CheapMode(scores, self.specs[0].threshold))
-        view = view.observing(objects[0]) if self.placing.observes else view
-        return Followed(scene, truth, Perceived(reports, objects), view)
+    header = ("allocator", "escalated", "loss", f"{label} - {base}", "95 %", *COLUMNS, "least m")
+    return Table(
+        "Closed loop", header, (tuple(lines),), notes, ("least m", "ms", "hard", "at fault", "lost s", "way m")
+    )
 
 
 class DriveRow(NamedTuple):
@@ -328,114 +316,74 @@ class DriveRow(NamedTuple):
 
 @dataclass(frozen=True)
 class LogTask:
-    """Drives of logged scenes: the planner, the states to start from (None: all), and how long to drive."""
+    """Drives of logged scenes: planner, states to start from (None: all), duration, modes and their placing."""
 
     dataset: Any
     planner: Planner
     starts: list[int] | None
     seconds: float
     replan_s: float
+    modes: tuple[ModeSpec, ...]
+    placing: Placing
 
-    def drives(self, units: Sequence[str], modes: Modes | None) -> Iterator[tuple[str, int, DrivenScene]]:
-        """Every requested drive with one mode, or with the logged objects where it is None, unit by unit."""
-        with terminal.step_bar() as step:
-            for index, unit in enumerate(units):
-                log: Log = self.dataset.read_log(unit)
-                objects = None if modes is None else modes.on(unit).seen.objects[0]
-                for state in self.states(log):
-                    step(f"driving {unit} from {state}", index, len(units))
-                    yield unit, state, self.drive(log, state, objects)
+    def along(self, unit: str) -> Followed:
+        """What the modes report along the log; the first mode's report also as a view."""
+        scene, truth = self.dataset.read_unit(unit)
+        reports = [mode_report(mode, scene, truth) for mode in self.modes]
+        used = [used_detections(mode, report) for mode, report in zip(self.modes, reports, strict=True)]
+        objects = [self.placing.place(part, scene, truth) for part in used]
+        reader = self.modes[0].reader
+        view = View(scene, reports[0], CheapMode(reader.scores if reader else "none", self.modes[0].threshold))
+        view = view.observing(objects[0]) if self.placing.observes else view
+        return Followed(scene, truth, Perceived(reports, objects), view)
 
     def states(self, log: Log) -> list[int]:
         """The states to start from; by default those with a second or more left to drive."""
-        if self.starts is not None:
-            return self.starts
-        return [number for number, step in enumerate(log.states) if log.time_s[-1] - log.time_s[step] > 1.0 - 1e-6]
+        every = [number for number, step in enumerate(log.states) if log.time_s[-1] - log.time_s[step] > 1.0 - 1e-6]
+        return every if self.starts is None else self.starts
 
     def drive(self, log: Log, state: int, objects: Objects | None) -> DrivenScene:
-        """One drive from a state, with these perceived objects."""
-        replay: Replay = replay_from(log, state)
+        """One drive from a state, with these perceived objects, or the logged ones where None."""
         observed = None if objects is None else perception_at(log, objects, state)
+        replay = replay_from(log, state)
         return driven(self.planner, replay, seconds=self.seconds, replan_s=self.replan_s, observed=observed)
 
+    def drives(self, units: Sequence[str]) -> Iterator[DriveRow]:
+        """Every requested drive with the mode, if there is one, unit by unit."""
+        with terminal.step_bar() as step:
+            for index, unit in enumerate(units):
+                log: Log = self.dataset.read_log(unit)
+                objects = self.along(unit).seen.objects[0] if self.modes else None
+                for state in self.states(log):
+                    step(f"driving {unit} from {state}", index, len(units))
+                    yield DriveRow(unit, state, self.drive(log, state, objects))
 
-def _drive_logs(
-    task: LogTask,
-    units: Sequence[str],
-    loop: LoopOptions,
-    draws: DrawOptions,
-    modes: list[str],
-    threshold: float | None,
-    placing: Placing,
-    *,
-    json: bool,
-) -> None:
-    """Drive logged scenes with every allocator; units that are not driven set the thresholds."""
-    if loop.page is not None:
-        raise InputError("--page plays drives of the synthetic world: leave it out with logged scenes.")
-    arms, others = loop.arms, options.unit_list(loop.calibrate) or []
-    needed = any(allocator is not None for allocator in arms.values())
-    if needed and (not others or set(others) & set(units)):
-        raise InputError("--calibrate must name units that set thresholds and are not driven (--units names those).")
-    perceived = Modes(task.dataset, [*units, *others], modes, threshold, placing)
-    along = [perceived.on(unit) for unit in others] if needed else []
-    course = Course("log", seed=draws.seed, alpha=loop.alpha)
-    names = [spec.name for spec in perceived.specs]
-    costs, rows = Costs.of(str(loop.costs or "jetson-agx-xavier")), []
-    ready = [_arm(name, arms[name], course, along, loop.policy) for name in arms]
-    for unit in terminal.watch(units, "units"):
-        log, here = task.dataset.read_log(unit), perceived.on(unit)
-        chosen = [(arm.name, *_chosen(arm, course, here, log)) for arm in ready]
-        for state in task.states(log):
-            perfect = task.drive(log, state, None)
-            for name, escalated, objects in (*chosen, (PERFECT, np.zeros(len(here.scene), dtype=bool), None)):
-                done = perfect if objects is None else task.drive(log, state, objects)
-                rows.append(_outcome(unit, state, name, done, perfect, escalated, names=names, log=log, costs=costs))
-    _report(rows, loop, draws, "Closed loop on logged scenes", json=json)
+    def compared(self, unit: str, course: Course) -> Iterator[list[Driven]]:
+        """For each start, the drives of all arms and last that of the logged objects.
+
+        An arm chooses along the log, since the detections are those of the logged vehicle.
+        """
+        log, along = self.dataset.read_log(unit), self.along(unit)
+        cheap, full = along.seen.objects
+        marks = {arm.name: choices_along(arm, course, along).escalated for arm in course.arms}
+        objects: dict[str, Objects | None] = {
+            arm: merge(cheap.where(~own[cheap.frame]), full.where(own[full.frame]))[0] for arm, own in marks.items()
+        }
+        for state in self.states(log):
+            done = {arm: self.drive(log, state, seen) for arm, seen in (objects | {PERFECT: None}).items()}
+            since_s = log.time_s[log.states] - log.time_s[log.states[state]]
+            within = (since_s >= 0) & (since_s < done[PERFECT].seconds)
+            nothing = np.zeros(len(within), dtype=bool)
+            yield [_driven(unit, state, arm, row, marks.get(arm, nothing)[within]) for arm, row in done.items()]
 
 
-def _chosen(arm: Arm, course: Course, here: Followed, log: Log) -> tuple[np.ndarray, Objects]:
-    """The frames that an arm escalates along the log, and the objects that the planner then receives."""
-    choice, full = Choice(arm, course, log.unit, here.view.mode), here.seen.objects[-1]
-    frames = enumerate(frames_of(here.view, images=False))
-    marks = np.array([choice.escalates(lambda at=f: at, lambda at=n: full.at(at)) for n, f in frames], dtype=bool)
-    cheap = here.seen.objects[0]
-    return marks, merge(cheap.where(~marks[cheap.frame]), full.where(marks[full.frame]))[0]
-
-
-def _outcome(
-    unit: str,
-    state: int,
-    arm: str,
-    done: DrivenScene,
-    perfect: DrivenScene,
-    escalated: np.ndarray,
-    *,
-    names: Sequence[str],
-    log: Log,
-    costs: Costs,
-) -> Outcome:
-    begin_s = log.time_s[log.states[state]]
-    within = (log.time_s[log.states] >= begin_s) & (log.time_s[log.states] < begin_s + done.seconds)
-    frames, escalations = int(within.sum()), int(escalated[within].sum())
-    off_m = np.hypot(*(done.pose[:, :2] - done.logged_pose[:, :2]).T)
-    return Outcome(
-        unit=unit,
-        start=state,
-        allocator=arm,
-        seconds=done.seconds,
-        collisions=len(done.contacts),
-        at_fault=sum(contact.at_fault for contact in done.contacts),
-        clearance_m=_finite_or_none(float(done.clearance_m.min())),
-        hard_brakes=drives.onsets(-done.states[:, AX]),
-        progress_m=done.way_m,
-        time_lost_s=drives.time_lost_s(done.way_m, perfect.way_m, done.seconds),
-        loss=None,
-        frames=frames,
-        escalations=escalations,
-        compute_ms=drives.compute_ms(arm, frames, escalations, modes=names, costs=costs),
-        off_log=int((off_m > OFF_LOG_M).sum()),
-    )
+def _driven(unit: str, state: int, arm: str, done: DrivenScene, escalated: np.ndarray) -> Driven:
+    """A drive of a logged scene in the form of those of the synthetic world."""
+    way_m = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(done.pose[:, :2], axis=0).T))])
+    off_m, none = np.hypot(*(done.pose[:, :2] - done.logged_pose[:, :2]).T), np.full(len(way_m), np.nan)
+    contacts = tuple((round(one.time_s / STEP_S), one.how, one.at_fault) for one in done.contacts)
+    motion = way_m, none, done.speed_mps, -done.states[:, AX], escalated, none, done.clearance_m
+    return Driven(unit, arm, *motion, contacts, done.seconds, state, int((off_m > OFF_LOG_M).sum()))
 
 
 def _starts(text: str) -> list[int] | None:
@@ -495,6 +443,6 @@ def _summary(row: DriveRow) -> dict[str, Any]:
     }
 
 
-def _finite_or_none(value: float) -> float | None:
-    """The number; None where it is not finite."""
-    return value if math.isfinite(value) else None
+def _finite_or_none(value: Any) -> Any:
+    """The value; None in place of a number that is not finite."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
