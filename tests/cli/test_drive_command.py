@@ -117,8 +117,8 @@ def test_allocators_are_compared_on_logs_with_the_steps_off_the_log():
     call_words = ("drive", "--dataset", "yard", "--root", ".", *logged, *arms)
     content = json.loads(call(*call_words, "--json"))
     by_arm = {row["allocator"]: row for row in content["drives"]}
-    assert by_arm["always"]["progress_m"] == by_arm["perfect"]["progress_m"]
-    assert by_arm["never"]["progress_m"] > by_arm["perfect"]["progress_m"]
+    assert by_arm["always"]["progress_m"] == pytest.approx(by_arm["perfect"]["progress_m"], abs=0.1)
+    assert by_arm["never"]["progress_m"] > 2 * by_arm["perfect"]["progress_m"]
     assert by_arm["always"]["off_log"] > 0
     assert by_arm["never"]["loss"] is None
     assert "off the log" in call(*call_words)
