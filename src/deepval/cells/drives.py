@@ -31,6 +31,7 @@ from deepval.perception.reported.detections import DONE, Detections
 from deepval.planners.closed_loop import AHEAD, BESIDE, OTHER_STOPPED, meeting
 from deepval.planners.idm import Idm, Lead
 from deepval.planners.observation import VEHICLE, Agents
+from deepval.results import known
 from deepval.systems import Braking, RecedingHorizon
 from deepval.systems.system import Actions, FrameFlags, FrameValues
 from deepval.tables.costs import Costs
@@ -427,10 +428,10 @@ def summaries(rows: Sequence[Outcome], draws: Draws, base: str) -> list[dict[str
     unit = np.unique([row.unit for row in by_arm[base]], return_inverse=True)[1]
     number = np.bincount(unit).astype(float)
 
-    def estimate(values: Float[np.ndarray, "drive"]) -> dict[str, float] | None:
+    def estimate(values: Float[np.ndarray, "drive"]) -> dict[str, float | None] | None:
         total = np.bincount(unit, weights=values)
         interval = draws.interval(draws.counts @ total / (draws.counts @ number))
-        mean = {"mean": float(values.mean()), "low": interval.low, "high": interval.high}
+        mean = {"mean": float(values.mean()), "low": known(interval.low), "high": known(interval.high)}
         return None if np.isnan(values).any() else mean
 
     table = []

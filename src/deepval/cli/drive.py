@@ -15,19 +15,7 @@ import numpy as np
 from deepval.allocators import read_allocator
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import drives, sources
-from deepval.cells.drives import (
-    PERFECT,
-    PLAIN,
-    REFERENCE,
-    Arm,
-    Course,
-    Driven,
-    Followed,
-    Outcome,
-    Perceived,
-    calibrated,
-    choices_along,
-)
+from deepval.cells.drives import PERFECT, PLAIN, REFERENCE, Arm, Course, Driven, Followed, Outcome, Perceived
 from deepval.cells.spec import ModeSpec
 from deepval.cells.unit import mode_report, used_detections
 from deepval.cli import options, terminal
@@ -80,30 +68,17 @@ class LoopOptions(OptionGroup):
 
     allocator: Annotated[
         list[str] | None,
-        option(
-            "--allocator",
-            f"Allocator in the loop: {', '.join(PLAIN)}, a signal ({', '.join(SIGNALS)}) or a file. Repeatable; the "
-            "others are compared with the first.",
-            panel=SUBJECT,
-        ),
+        option("--allocator", f"{', '.join(PLAIN)}, {', '.join(SIGNALS)} or a file. Repeatable.", panel=SUBJECT),
     ] = None
     alpha: Annotated[float, option("--alpha", "Share of frames to escalate.", within=(0, 1), panel=SUBJECT)] = 0.2
     policy: Annotated[str, option("--policy", f"{', '.join(POLICIES)}.", panel=SUBJECT)] = "frozen threshold"
     calibrate: Annotated[
         str | None,
-        option(
-            "--calibrate",
-            "Scenes that set thresholds, none of them driven: units of a log, or the number of further scenes of the "
-            "synthetic world (50).",
-            panel=SUBJECT,
-        ),
+        option("--calibrate", "Other units that set thresholds; synthetic world: their number (50).", panel=SUBJECT),
     ] = None
     costs: options.CostFile = None
     out: Annotated[Path | None, option("--out", "CSV file with a row per drive.", short="-o", panel=OUTPUT)] = None
-    page: Annotated[
-        Path | None,
-        option("--page", "Page that plays the first two allocators in the scene where they differ most.", panel=OUTPUT),
-    ] = None
+    page: Annotated[Path | None, option("--page", "Page that plays the first two allocators.", panel=OUTPUT)] = None
 
     def check(self) -> None:
         """Raise where an output cannot be written or an option has no effect."""
@@ -127,7 +102,9 @@ class LoopOptions(OptionGroup):
                 raise InputError(f"Allocators must have different names; {name!r} is given twice: leave one out.")
             if allocator is not None and ("image" in allocator.uses or len(allocator.modes) > 2):
                 raise InputError(f"{name} cannot drive: it must choose between two modes and read no pictures.")
-            arms[name] = Arm(word) if allocator is None else calibrated(allocator, course, along, policy=self.policy)
+            arms[name] = (
+                Arm(word) if allocator is None else drives.calibrated(allocator, course, along, policy=self.policy)
+            )
         return tuple(arms.values())
 
 
@@ -142,10 +119,7 @@ def drive(
         str, option("--from", "Keyframes to start from: 0 or 0,10,20; all: those with a second to drive.")
     ] = "0",
     seconds: Annotated[
-        float | None,
-        option(
-            "--seconds", "Duration of a drive; it ends with the scene. Default: 6, synthetic world 10.", within=(0, 1e6)
-        ),
+        float | None, option("--seconds", "Duration of a drive: 6, synthetic world 10.", within=(0, 1e6))
     ] = None,
     replan: Annotated[float, option("--replan", "Seconds between plans, a multiple of 0.1.", within=(0, 1e6))] = 0.1,
     scenes: Annotated[int, option("--scenes", "Synthetic world: number of scenes.", within=(1, 100_000))] = 200,
@@ -251,6 +225,10 @@ def _drive_world(files: DataFiles, course: Course, scenes: int, loop: LoopOption
     """The outcomes of drives in the synthetic world; the scenes after those that are driven set the thresholds."""
     units = files.unit_names or [unit_id(scene) for scene in range(scenes)]
     others = [unit_id(scene) for scene in range(scenes, course.settings.scenes)]
+    if set(units) & set(others):
+        raise InputError(
+            f"Scenes from {others[0]} on set thresholds and are not driven: give --scenes a larger number."
+        )
     along = [drives.follow_script(course, unit) for unit in terminal.watch(others, "calibration scenes")]
     course, by_scene = replace(course, arms=loop.ready(course, along)), []
     with workers.start() as engine, terminal.step_bar() as step:
@@ -270,7 +248,8 @@ def _report(rows: Sequence[Outcome], loop: LoopOptions, draws: DrawOptions, *, j
         columns = {name: np.array([line[name] for line in lines], dtype=object) for name in lines[0]}
         write_atomically(loop.out, csv_text(columns))
     drawn = make_draws(len({row.unit for row in rows}), draws.number, draws.seed)
-    summary = drives.summaries(rows, drawn, rows[0].allocator)
+    means = drives.summaries(rows, drawn, rows[0].allocator)
+    summary = [{name: _finite_or_none(value) for name, value in entry.items()} for entry in means]
     if json:
         terminal.print_json({"summary": summary, "drives": lines})
         return
@@ -292,7 +271,7 @@ def _loop_table(summary: Sequence[dict[str, Any]]) -> Table:
         texts = [entry["allocator"], percent(entry["rate"], 1), number((entry["loss"] or {}).get("mean"))]
         texts += [number(change["mean"]), interval(change["low"], change["high"])]
         texts += [number((entry[name] or {}).get("mean"), digits) for name, digits in COLUMNS.values()]
-        lines.append(tuple(map(TableCell, (*texts, number(_finite_or_none(entry["clearance_m"]), 2)))))
+        lines.append(tuple(map(TableCell, (*texts, number(entry["clearance_m"], 2)))))
     off_log = sum(entry["off_log"] for entry in summary)
     notes = (
         f"Means over {quantity(summary[0]['drives'], 'drive')} per allocator. loss: the system's on the driven states, "
@@ -350,13 +329,9 @@ class LogTask:
 
     def drives(self, units: Sequence[str]) -> Iterator[DriveRow]:
         """Every requested drive with the mode, if there is one, unit by unit."""
-        with terminal.step_bar() as step:
-            for index, unit in enumerate(units):
-                log: Log = self.dataset.read_log(unit)
-                objects = self.along(unit).seen.objects[0] if self.modes else None
-                for state in self.states(log):
-                    step(f"driving {unit} from {state}", index, len(units))
-                    yield DriveRow(unit, state, self.drive(log, state, objects))
+        for unit in terminal.watch(units, "units"):
+            log, objects = self.dataset.read_log(unit), self.along(unit).seen.objects[0] if self.modes else None
+            yield from (DriveRow(unit, state, self.drive(log, state, objects)) for state in self.states(log))
 
     def compared(self, unit: str, course: Course) -> Iterator[list[Driven]]:
         """For each start, the drives of all arms and last that of the logged objects.
@@ -365,7 +340,7 @@ class LogTask:
         """
         log, along = self.dataset.read_log(unit), self.along(unit)
         cheap, full = along.seen.objects
-        marks = {arm.name: choices_along(arm, course, along).escalated for arm in course.arms}
+        marks = {arm.name: drives.choices_along(arm, course, along).escalated for arm in course.arms}
         objects: dict[str, Objects | None] = {
             arm: merge(cheap.where(~own[cheap.frame]), full.where(own[full.frame]))[0] for arm, own in marks.items()
         }

@@ -67,16 +67,10 @@ class Ride:
         """One draw for every road user, its double and every phantom, in every frame; the boxes are empty."""
         actors = self.script.actors
         frame, actor = (part.ravel() for part in np.indices((self.frames, len(actors.cls))))
-        none = np.zeros((len(frame), 4))
-        objects = Objects.of(
-            self.frames,
-            frame,
-            corners_m=none.repeat(2, axis=1).reshape(-1, 4, 2),
-            closing_mps=none[:, 0],
-            names=actors.cls[actor],
-            track=actor,
-        )
-        everyone = Truth(self.parts.unit, objects, none, np.zeros(len(frame), dtype=int), frame[:0], none[:0])
+        none, still = np.zeros((len(frame), 4)), np.zeros(len(frame))
+        corners_m, names = np.zeros((len(frame), 4, 2)), actors.cls[actor]
+        objects = Objects(self.frames, frame, corners_m, still, names, actor, corners_m[:, 0])
+        everyone = Truth(self.parts.unit, objects, none, still.astype(int), frame[:0], none[:0])
         return draw_detector(self.parts, everyone, self.parts.rng(DETECTOR))
 
     @cached_property
@@ -122,24 +116,19 @@ class Ride:
         ghost, ego, ghost_px, ghost_m = (part[ghost_m > PASSED_M] for part in (ghost, ego, ghost_px, ghost_m))
         solid = first[seen.frame] + seen.objects.track
         row = np.concatenate([solid, solid + actors, ghost])
-        kinds = (len(solid), len(solid), len(ghost))
-        columns = {
-            "kind": np.repeat([OBJECT, DOUBLE, PHANTOM], kinds),
-            "frame": np.concatenate([seen.frame, seen.frame, ego]),
-            "identity": row,
-            "cls": base.cls[row],
-            "reported": base.reported[row],
-            "box_px": np.concatenate([seen.box_px, seen.box_px, ghost_px]),
-            "occlusion": np.concatenate([seen.occlusion, seen.occlusion, base.occlusion[ghost]]),
-            "range_m": np.concatenate([seen.objects.near_m, seen.objects.near_m, ghost_m]),
-        }
-        order = np.argsort(columns["frame"], kind="stable")
-        row, things = row[order], Things(**{name: column[order] for name, column in columns.items()})
+        kind = np.repeat([OBJECT, DOUBLE, PHANTOM], [len(solid), len(solid), len(ghost)])
+        frame, box_px = (
+            np.concatenate([seen.frame, seen.frame, ego]),
+            np.concatenate([seen.box_px, seen.box_px, ghost_px]),
+        )
+        hidden = np.concatenate([seen.occlusion, seen.occlusion, base.occlusion[ghost]])
+        range_m = np.concatenate([seen.objects.near_m, seen.objects.near_m, ghost_m])
+        order = np.argsort(frame, kind="stable")
+        columns = (kind, frame, row, base.cls[row], base.reported[row], box_px, hidden, range_m)
+        row, things = row[order], Things(*(column[order] for column in columns))
         part = replace(self.draw, frames=count, things=things, tail=self.draw.tail[row])
-        return {
-            size: detections_at(part, size, ModeNoise(noise.score[row], noise.edges[row]))
-            for size, noise in self.noise.items()
-        }
+        noise = {size: ModeNoise(*(field[row] for field in every)) for size, every in self.noise.items()}
+        return {size: detections_at(part, size, noise[size]) for size in noise}
 
     def _phantoms(
         self, egos: Egos, *, ghost: Int[np.ndarray, "row"], ego: Int[np.ndarray, "row"]
@@ -160,13 +149,8 @@ class Ride:
     def scene(self, speed_mps: Float[np.ndarray, "frame"]) -> Scene:
         """A scene of that many frames with these speeds: what a downstream system needs to plan for every ego."""
         count = len(speed_mps)
-        return Scene(
-            unit=self.parts.unit,
-            frame_ids=np.arange(count).astype("<U6"),
-            time_s=np.arange(count) * self.dt_s,
-            ego_speed_mps=speed_mps,
-            cameras={"front": self.parts.camera},
-        )
+        names, time_s = np.arange(count).astype("<U6"), np.arange(count) * self.dt_s
+        return Scene(self.parts.unit, names, time_s, speed_mps, {"front": self.parts.camera})
 
 
 def followed(now: Detections, before: Detections | None) -> Detections:
