@@ -46,7 +46,7 @@ function wrapped(words, room) {
   return lines.filter(Boolean);
 }
 
-// Colours of Okabe and Ito and of Tol, safe for colour blindness; dashes and shapes beyond them.
+// Colours of Okabe and Ito and of Tol, safe for colour blindness; then dashes and shapes.
 const styleOf = (i) => ({ colour: `var(--s${i % 14})`, dash: [null, "7 3", "2 3", "9 3 2 3"][Math.floor(i / 7) % 4], shape: Object.keys(SHAPES)[(i + Math.floor(i / 28)) % 4] });
 
 // Horizontal rows over one shared axis: label, marks, value text. On narrow pages the label stands above its marks.
