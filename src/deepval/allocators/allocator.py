@@ -21,6 +21,7 @@ from deepval.files.canonical import digest_of, json_canonical, json_content
 from deepval.files.reading import check_form
 from deepval.files.writing import write_atomically
 from deepval.progress import Watch, unwatched
+from deepval.world.objects import Outputs
 
 FORMAT, VERSION = "deepval allocator", 1
 LARGEST_BYTES = 64 * 2**20
@@ -337,12 +338,14 @@ class Examples:
         chosen: The index of each input among the units' concatenated frames.
         labels: The label of each input; one for every mode above cheap if the recipe is `per_mode`.
         classify: Whether labels are 0 and 1.
+        outputs: The objects of the full mode and of the reference in these units, if the recipe `needs_outputs`.
     """
 
     sights: tuple[Sight, ...]
     chosen: Int[np.ndarray, "input"]
     labels: Float[np.ndarray, "input *mode"]
     classify: bool
+    outputs: tuple[Outputs, ...] | None = None
 
     @property
     def frames(self) -> list[tuple[View, int]]:
@@ -359,12 +362,14 @@ class Recipe(ABC):
         target: The default target, a name of deepval.fit_targets.
         makes: The kind of allocator.
         extra: The optional extra that a fit needs; such a recipe is fitted on request only.
+        needs_outputs: Whether a fit needs the objects of the full mode and of the reference in the fit units.
     """
 
     name: str
     target: str
     makes: ClassVar[type[FittedAllocator]]
     extra: ClassVar[str | None] = None
+    needs_outputs: ClassVar[bool] = False
 
     @property
     def per_mode(self) -> bool:

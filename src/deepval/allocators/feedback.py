@@ -1,7 +1,9 @@
 """A frame, and the full outputs of the earlier frames that were escalated -> a score: docs/definitions.md, Feedback."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +36,19 @@ class FeedbackAllocator(Allocator):
     @abstractmethod
     def session(self) -> Session:
         """A session at the beginning of a unit."""
+
+    def stages(self) -> Mapping[str, Callable[[Any], Any]]:
+        """One step, from the glances of frames in time order to their scores, without anything to learn."""
+        session = self.session()
+
+        def score(seen: Glance | list[Glance]) -> Any:
+            nonlocal session
+            if isinstance(seen, list):
+                return [score(glance) for glance in seen]
+            session = session if seen.past.frames else self.session()
+            return session.score(seen)
+
+        return {"score": score}
 
     def _of_frame(self, glance: Glance) -> float:
         del glance

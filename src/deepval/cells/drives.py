@@ -19,8 +19,7 @@ from deepval.cells.spec import DEFAULT_THRESHOLD
 from deepval.datasets.synthetic import WorldSettings, scene_of
 from deepval.datasets.synthetic.rides import Egos, Ride, Surroundings, followed
 from deepval.datasets.synthetic.traffic import LANE_M
-from deepval.features import glance
-from deepval.features.views import CheapMode, Frame, Past, View, frames_of
+from deepval.features.views import CheapMode, Frame, View, frames_of
 from deepval.files.canonical import sha256
 from deepval.geometry.vehicle import Vehicle, clearance_m
 from deepval.judging.draws import Draws
@@ -163,29 +162,22 @@ def _reference_report(truth: Truth) -> Detections:
 
 
 class Choice:
-    """The decisions of one arm in one scene; `score` is that of the last frame."""
+    """The decisions of one arm in one scene; `router` is None for an arm without an allocator."""
 
     def __init__(self, arm: Arm, course: Course, unit: str, mode: CheapMode) -> None:
-        self.arm, self.alpha, self.mode, self.past, self.score = arm, course.alpha, mode, Past(), np.nan
+        self.name, self.alpha, self.router = arm.name, course.alpha, None
         digest = int(sha256(f"{arm.name} {unit}".encode())[:16], 16)
         self.rng = np.random.default_rng([course.seed, digest])
-        if isinstance(arm.allocator, FeedbackAllocator) and arm.routing is not None:
-            self.session, self.route = arm.allocator.session(), arm.routing.start()
-        elif arm.allocator is not None and arm.routing is not None:
+        if arm.routing is not None:
             self.router = Router(arm.allocator, arm.routing, mode=mode)
 
     def escalates(self, frame: Frame, full: Callable[[], Objects]) -> bool:
-        """Whether the full mode is run on the next frame."""
-        if self.arm.allocator is None:
-            return {NEVER: False, ALWAYS: True}.get(self.arm.name, bool(self.rng.random() < self.alpha))
-        if not isinstance(self.arm.allocator, FeedbackAllocator):
-            mode, self.score = self.router.decide(frame), self.router.score
-            return mode != self.router.modes[0]
-        seen = glance(frame, self.past, mode=self.mode)
-        self.past, self.score = seen.after, self.session.score(seen)
-        escalated = not np.isnan(self.score) and self.route.decide(self.score) != self.route.routing.modes[0]
-        if escalated:
-            self.session.learn(full())
+        """Whether the full mode is run on the next frame; its objects then go to an allocator with feedback."""
+        if self.router is None:
+            return {NEVER: False, ALWAYS: True}.get(self.name, bool(self.rng.random() < self.alpha))
+        escalated = self.router.decide(frame) != self.router.modes[0]
+        if escalated and isinstance(self.router.allocator, FeedbackAllocator):
+            self.router.learn(full())
         return escalated
 
 
@@ -334,8 +326,11 @@ def choices_along(arm: Arm, course: Course, along: Followed) -> Choices:
     """The choices of an arm as the frames arrive."""
     choice, full = Choice(arm, course, along.scene.unit, along.view.mode), along.seen.objects[-1]
     frames = enumerate(frames_of(along.view, images=False))
-    rows = [(choice.escalates(frame, partial(full.at, number)), choice.score) for number, frame in frames]
-    return Choices(np.array([row[0] for row in rows], dtype=bool), np.array([row[1] for row in rows]))
+    marks, scores = np.zeros(len(along.scene), dtype=bool), np.zeros(len(along.scene))
+    for number, frame in frames:
+        marks[number] = choice.escalates(frame, partial(full.at, number))
+        scores[number] = 0.0 if choice.router is None else choice.router.score
+    return Choices(marks, scores)
 
 
 def calibrated(allocator: Allocator, course: Course, scenes: Sequence[Followed], *, policy: str) -> Arm:

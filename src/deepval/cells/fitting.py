@@ -41,6 +41,7 @@ from deepval.tables.costs import Costs
 from deepval.tables.keys import positions
 from deepval.tables.scores import Fit, Kind, Scores
 from deepval.tables.values import ValueTable
+from deepval.world.objects import Outputs
 
 Keeper = Callable[[BuiltCell, Recipe, Training, Callable[[], FittedAllocator]], FittedAllocator]
 """Returns the stored fit of a recipe on a cell, or fits now."""
@@ -128,7 +129,8 @@ def _fit_to_target(
 
     def fit() -> FittedAllocator:
         sights = _sights(cell, used)
-        examples = Examples(sights, _rows(table, sights), learned, classify)
+        outputs = _outputs(cell, used) if recipe.needs_outputs else None
+        examples = Examples(sights, _rows(table, sights), learned, classify, outputs)
         return recipe.fit(examples, training, watch=watch)
 
     keeper = _KEEPER.get()
@@ -150,6 +152,12 @@ def _role(cell: BuiltCell, used: Sequence[str], target: str) -> str:
 def _sights(cell: BuiltCell, units: Sequence[str]) -> tuple[Sight, ...]:
     """What allocators may look at (`Sight`) in some units."""
     return tuple(sight for sight in cell.sights if sight.view.scene.unit in units)
+
+
+def _outputs(cell: BuiltCell, units: Sequence[str]) -> tuple[Outputs, ...]:
+    """The objects of the full mode and of the reference in some units."""
+    pairs = zip(cell.views, cell.outputs, strict=True)
+    return tuple(outputs for view, outputs in pairs if view.scene.unit in units)
 
 
 def _rows(table: ValueTable, sights: Sequence[Sight]) -> Int[np.ndarray, "input"]:
@@ -333,6 +341,27 @@ def _without_validation(cell: BuiltCell, allocator: FittedAllocator, watch: Watc
         )
         warnings.warn(InputWarning(note), stacklevel=3)
         return None
+
+
+def calibrated_by(
+    cell: BuiltCell, allocator: Allocator, units: Sequence[str], *, watch: Watch = unwatched
+) -> Allocator:
+    """The allocator, fitted again without validation units if it was fitted on any of these calibration units."""
+    again = None
+    if isinstance(allocator, FittedAllocator) and set(units) & set(_fitted_units(cell, allocator)):
+        again = _without_validation(cell, allocator, watch)
+    refuse_fitted(cell, again or allocator, units)
+    return again or allocator
+
+
+def refuse_fitted(cell: BuiltCell, allocator: Allocator, units: Sequence[str]) -> None:
+    """Raise if an allocator was fitted on any of these units."""
+    shared = sorted(set(units) & set(_fitted_units(cell, allocator))) if isinstance(allocator, FittedAllocator) else []
+    if shared:
+        raise InputError(
+            f"{allocator.name} must be judged and calibrated on units that it was not fitted on; it was fitted on "
+            f"{', '.join(shared[:5])}: name other units."
+        )
 
 
 def _combined(cell: BuiltCell, parts: Sequence[Scored]) -> Scored:

@@ -251,7 +251,7 @@ def _split(
     )
     shared = set(map(str, judged)) & set(calibration_table.unit_ids)
     if shared:
-        raise InputError(f"Calibration units must not be judged; {sorted(shared)[0]!r} is in both lists.")
+        raise InputError(f"Calibration units must not be judged; {str(min(shared))!r} is in both lists.")
     if not judged:
         raise InputError("At least one unit must be left to judge; all are calibration units.")
     return table.restrict(judged), calibration_table

@@ -6,8 +6,9 @@ of unit totals.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -138,11 +139,23 @@ class Cap(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Acceptance:
-    """The name of a policy, its tuned parameter, and the probability that it escalates each input."""
+    """The name of a policy, its tuned parameter, and the probability that it escalates each input.
+
+    The rate is missed beyond `tolerance`; None if the policy enforces it.
+    """
 
     policy: str
     parameter: float | None
     weights: InputFloats
+    tolerance: float | None = RATE_TOLERANCE
+
+
+class Decider(NamedTuple):
+    """An allocator that decides in time order: what it accepts at a rate, and its scores if they can be ranked."""
+
+    name: str
+    acceptances: Callable[[float], Iterable[Acceptance]]
+    ranked: Scores | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,48 +176,56 @@ def streams(
 ) -> tuple[list[Streamed], dict[tuple[str, int], Cap]]:
     """Rows of every policy, and the causal cap's gain by allocator and index of the budget."""
     calibration_table, calibration_scores = calibrated_on
+    deciders = [
+        Decider(own.name, partial(_acceptances, own.values, resamples.table, other.values, calibration_table), own)
+        for own, other in zip(scores, calibration_scores, strict=True)
+        if not own.modes
+    ]
     streamed_rows: list[Streamed] = []
     caps: dict[tuple[str, int], Cap] = {}
     for index, allowed in enumerate(allowances):
-        (prize,), (chance,) = (
-            [sample.gain for sample in of(resamples, [allowed])] for of in (selections.best, selections.at_random)
-        )
-        for own, other in zip(scores, calibration_scores, strict=True):
-            if own.modes:
-                continue
-            start = Stream(own.name, "any", None, **vars(allowed.key))
-            if own.name in allowed.unpriced:
-                words, reason = Reason.NO_COST.text(), allowed.unpriced[own.name].text()
-                streamed_rows.append(Streamed(replace(start, verdict_words=words, reason=reason), None, prize))
-                continue
-            cost = allowed.cost_of(own.name)
-            if allowed.per_input:
-                streamed_rows.append(Streamed(replace(start, reason=Reason.RATE_ONLY.text()), None, prize))
-                continue
-            if not allowed.feasible(cost) or not allowed.share(cost) > 0:
-                row = replace(
-                    start, verdict="infeasible", verdict_words="infeasible", reason=Reason.NOTHING_LEFT.text()
-                )
-                streamed_rows.append(Streamed(row, None, prize))
-                continue
-            rate = allowed.share(cost)
-            ranked = resamples.ranking(own, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
-            for accepted in _acceptances(own.values, resamples.table, other.values, calibration_table, rate):
-                streamed = _stream(
-                    start,
-                    resamples,
-                    accepted,
-                    rate=rate,
-                    without_prize=no_prize(allowed, len(resamples.table), float(resamples.full_benefit[0])),
-                    prize=prize,
-                    chance=chance,
-                    ranked=ranked,
-                )
-                streamed_rows.append(streamed)
-                row = streamed.row
-                if accepted.policy == "causal cap":
-                    caps[own.name, index] = Cap(row.gain or 0.0, row.benefit or 0.0, row.harm or 0.0)
+        for streamed in streams_under(allowed, resamples, deciders):
+            streamed_rows.append(streamed)
+            row = streamed.row
+            if row.policy == "causal cap":
+                caps[row.allocator, index] = Cap(row.gain or 0.0, row.benefit or 0.0, row.harm or 0.0)
     return streamed_rows, caps
+
+
+def streams_under(allowed: Allowance, resamples: Resamples, deciders: Sequence[Decider]) -> Iterator[Streamed]:
+    """Rows of every policy of every allocator under one budget, at the rate that it leaves after their costs."""
+    (prize,), (chance,) = (
+        [sample.gain for sample in of(resamples, [allowed])] for of in (selections.best, selections.at_random)
+    )
+    for own in deciders:
+        start = Stream(own.name, "any", None, **vars(allowed.key))
+        if own.name in allowed.unpriced:
+            words, reason = Reason.NO_COST.text(), allowed.unpriced[own.name].text()
+            yield Streamed(replace(start, verdict_words=words, reason=reason), None, prize)
+            continue
+        cost = allowed.cost_of(own.name)
+        if allowed.per_input:
+            yield Streamed(replace(start, reason=Reason.RATE_ONLY.text()), None, prize)
+            continue
+        if not allowed.feasible(cost) or not allowed.share(cost) > 0:
+            reason = Reason.NOTHING_LEFT.text()
+            row = replace(start, verdict="infeasible", verdict_words="infeasible", reason=reason)
+            yield Streamed(row, None, prize)
+            continue
+        rate, ranked = allowed.share(cost), None
+        if own.ranked is not None:
+            ranked = resamples.ranking(own.ranked, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
+        for accepted in own.acceptances(rate):
+            yield _stream(
+                start,
+                resamples,
+                accepted,
+                rate=rate,
+                without_prize=no_prize(allowed, len(resamples.table), float(resamples.full_benefit[0])),
+                prize=prize,
+                chance=chance,
+                ranked=ranked,
+            )
 
 
 def times(table: ValueTable) -> InputInts:
@@ -244,18 +265,21 @@ def _stream(
     without_prize: str,
     prize: Float[np.ndarray, "resample"],
     chance: Float[np.ndarray, "resample"],
-    ranked: Float[np.ndarray, "resample"],
+    ranked: Float[np.ndarray, "resample"] | None,
 ) -> Streamed:
     table, drawn, draws = resamples.table, resamples.drawn, resamples.draws
     totals = unit_totals(accepted.weights, table.decision_values, unit=table.unit, units=len(table.unit_ids))
     gain = resamples.counts @ totals.gain
     realised = float(totals.escalated.sum() / len(table))
-    behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
-    # A draw in which the oracle gains nothing has no nDG; if both gains are equal there, their difference is still 0.
-    in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
     difference, resampled = resamples.paired_difference(gain, chance), resamples.resampled
-    compared = resampled and bool(prize[0] > 0)
-    of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snap()
+    if ranked is not None:
+        behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
+        # A draw in which the oracle gains nothing has no nDG; if both gains are equal there, their difference is 0.
+        in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
+        compared = resampled and bool(prize[0] > 0)
+        of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snap()
+        dropped = int(np.count_nonzero(np.isnan(in_draws))) if compared else 0
+        start = replace(start, versus_ranking=of_ranking.estimate(behind[0]), versus_ranking_dropped=dropped)
     of_random = resamples.versus(difference)
     reasons = ([] if prize[0] > 0 else [without_prize]) + resamples.undefined()
     row = replace(
@@ -264,17 +288,15 @@ def _stream(
         parameter=accepted.parameter,
         target_rate=rate,
         rate=realised,
-        rate_missed=rate_missed(realised, rate),
+        rate_missed=None if accepted.tolerance is None else rate_missed(realised, rate, accepted.tolerance),
         gain=float(gain[0]),
         benefit=float(totals.benefit.sum()),
         harm=float(totals.harm.sum()),
         ndg=known(resamples.ndg(gain, prize)[0]),
-        versus_ranking=of_ranking.estimate(behind[0]),
         **of_random.fields(difference),
         versus_random_unit=resamples.unit_shown,
         verdict_words=in_words(of_random.verdict, effective_units=resamples.effective_units),
         draws=len(draws),
-        versus_ranking_dropped=int(np.count_nonzero(np.isnan(in_draws))) if compared else 0,
         reason=joined(reasons),
     )
     return Streamed(row, Sample(gain, resamples.counts @ totals.benefit, resamples.counts @ totals.escalated), prize)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -90,6 +91,16 @@ class Objects:
         here = self.where(self.frame == frame)
         columns = {f.name: getattr(here, f.name) for f in fields(here) if f.name not in ("frames", "frame")}
         return Objects(frames=1, frame=np.zeros(len(here), dtype=int), **columns)
+
+
+class Outputs(NamedTuple):
+    """The objects of a unit that an allocator must not see before it decides.
+
+    `full` has those that the downstream system gets from the most expensive mode, `reference` the reference objects.
+    """
+
+    full: Objects
+    reference: Objects
 
 
 def box_objects(
