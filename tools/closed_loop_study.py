@@ -26,6 +26,7 @@ from deepval.metrics import normalized_decision_gain
 from deepval.systems.outcomes import branches, unit_outcomes
 from deepval.systems.system import travelled_m
 from deepval.tables.costs import Costs
+from deepval.world.objects import Objects
 
 RECIPES = (
     *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-gbm-value"),
@@ -51,7 +52,7 @@ class OneStep:
 def one_step(course: Course, unit: str, along: Followed) -> OneStep:
     """Single-step losses as in a cell, and what every arm escalates along the script."""
     system = course.controller(course.ride(unit))
-    objects = dict(zip(("cheap", "full"), along.seen.objects, strict=True))
+    objects: dict[str, Objects] = dict(zip(("cheap", "full"), along.seen.objects, strict=True))
     plans = branches(system, along.scene, objects)
     loss = unit_outcomes(system, along.scene, along.truth, branches=plans).loss
     escalated, scores = zip(*(choices_along(arm, course, along) for arm in course.arms), strict=True)

@@ -195,7 +195,6 @@ def evaluate(
         print_plan(following, actual, err=output_form != "console")
 
 
-<<<<<<< HEAD
 def _named(values: Path, files: Mapping[str, Path], subject: options.SubjectOptions) -> dict[str, str]:
     """The files as the command line named them, and the options that say how to read them, one per line."""
     scores = {name: str(path) if path.stem == name else f"{name}={path}" for name, path in files.items()}
@@ -204,7 +203,8 @@ def _named(values: Path, files: Mapping[str, Path], subject: options.SubjectOpti
         f"--{name}={word}" for name, value in own.items() for word in (value if isinstance(value, list) else [value])
     ]
     return scores | {"options": "\n".join(words), "values": str(values)}
-=======
+
+
 def _learners(words: Sequence[str] | None, cell: Path, weight: Sequence[str] | None) -> "dict[str, Allocator]":
     """The allocators to judge with feedback by name: NAME=FILE, a file, a name in the cell's folder, or a signal."""
     if not words:
@@ -241,7 +241,6 @@ def _learning(
     table = case.table.restrict(case.units(calibration, usual="validation"))
     same = {name: settings[name] for name in ("missing", "missing_costs", "watch")}
     return partial(feedback_rows, case.cell, learners, budgets=budgets, calibration=table, **same)
->>>>>>> 67f1e279
 
 
 def _weights(texts: list[str]) -> dict[str, float]:
