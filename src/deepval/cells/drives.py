@@ -239,8 +239,10 @@ def drive_scene(course: Course, unit: str) -> list[Driven]:
         previous = action
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     seconds = (ride.frames - 1) * ride.dt_s
+    # Road users that overlap the ego at the first frame do not count.
+    contacts = [tuple(contact for contact in own.values() if contact[0]) for own in touched]
     return [
-        Driven(unit, arm, *(column[:, i] for column in columns), contacts=tuple(touched[i].values()), seconds=seconds)
+        Driven(unit, arm, *(column[:, i] for column in columns), contacts=contacts[i], seconds=seconds)
         for i, arm in enumerate(arms)
     ]
 
