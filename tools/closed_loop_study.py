@@ -18,7 +18,7 @@ import numpy as np
 
 from deepval.allocators import SIGNALS
 from deepval.cells import build, drives, fitting, folder, sources
-from deepval.cells.drives import Arm, Course, Followed, choices_along, follow_script
+from deepval.cells.drives import Arm, DriveSetting, Followed, choices_along, follow_script
 from deepval.datasets.synthetic import WorldSettings, unit_id
 from deepval.engines import engine
 from deepval.judging.draws import make_draws
@@ -49,7 +49,7 @@ class OneStep:
     scores: np.ndarray
 
 
-def one_step(course: Course, unit: str, along: Followed) -> OneStep:
+def one_step(course: DriveSetting, unit: str, along: Followed) -> OneStep:
     """Single-step losses as in a cell, and what every arm escalates along the script."""
     system = course.controller(course.ride(unit))
     objects: dict[str, Objects] = dict(zip(("cheap", "full"), along.seen.objects, strict=True))
@@ -59,7 +59,7 @@ def one_step(course: Course, unit: str, along: Followed) -> OneStep:
     return OneStep(loss, np.stack(list(plans.plans.values())), np.array(escalated), np.array(scores))
 
 
-def pseudo_losses(course: Course, unit: str, logged: OneStep) -> np.ndarray:
+def pseudo_losses(course: DriveSetting, unit: str, logged: OneStep) -> np.ndarray:
     """Two-stage loss of every arm: its plan is held for 4 s, then displaced starts near its end are judged."""
     script = course.ride(unit).script
     mean_mps, steps = float(script.speed_mps.mean()), np.arange(len(logged.loss) - HORIZON)
@@ -101,7 +101,7 @@ class SceneStudy:
     pseudo: np.ndarray
 
 
-def study_scene(course: Course, unit: str) -> SceneStudy:
+def study_scene(course: DriveSetting, unit: str) -> SceneStudy:
     """Everything about one scene."""
     costs = Costs.of("jetson-agx-xavier")
     rows = drives.outcomes(drives.drive_scene(course, unit), [name for name, _ in course.modes], costs)
@@ -109,7 +109,7 @@ def study_scene(course: Course, unit: str) -> SceneStudy:
     return SceneStudy(unit, rows, logged, pseudo_losses(course, unit, logged))
 
 
-def arms_of(course: Course, work: Path) -> Sequence[Arm]:
+def arms_of(course: DriveSetting, work: Path) -> Sequence[Arm]:
     """Never, always, random, the signals, and recipes fitted on another world."""
     world = sources.synthetic(seed=0, settings=WorldSettings(scenes=FITTED_SCENES))
     system = "braking" if course.system == "idm" else course.system
@@ -139,7 +139,7 @@ def agreement(one: np.ndarray, other: np.ndarray) -> tuple[np.ndarray, np.ndarra
     return correlation(ranks(one), ranks(other)), correlation(one, other) ** 2
 
 
-def report(course: Course, parts: Sequence[SceneStudy]) -> str:
+def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
     """The page's tables."""
     names = [arm.name for arm in course.arms]
     loss = np.concatenate([part.logged.loss for part in parts])
@@ -226,7 +226,7 @@ def report(course: Course, parts: Sequence[SceneStudy]) -> str:
 
 def study(system: str, scenes: int, workers: int) -> str:
     """The tables of one system."""
-    course = Course(system, settings=WorldSettings(scenes + FURTHER, 101), alpha=ALPHA)
+    course = DriveSetting(system, settings=WorldSettings(scenes + FURTHER, 101), alpha=ALPHA)
     with tempfile.TemporaryDirectory() as work:
         course = replace(course, arms=tuple(arms_of(course, Path(work))))
     with engine(workers=workers) as crew:

@@ -8,7 +8,7 @@ import pytest
 from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.feedback import FeedbackAllocator, Session
 from deepval.cells import drives
-from deepval.cells.drives import Arm, Course, calibrated, drive_scene, follow_script
+from deepval.cells.drives import Arm, DriveSetting, calibrated, drive_scene, follow_script
 from deepval.datasets.synthetic import WorldSettings
 from deepval.judging.draws import make_draws
 from deepval.judging.policies import FrozenThreshold
@@ -27,7 +27,7 @@ def signal(name, theta):
 
 
 def course(*arms, system="braking", **settings):
-    return Course(system, arms, settings=WORLD, **settings)
+    return DriveSetting(system, arms, settings=WORLD, **settings)
 
 
 def same(one, other):

@@ -99,7 +99,7 @@ class Arm:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class DriveSetting:
     """Everything that the drives of one world share: the world, two modes (cheap first), the system and the arms."""
 
     system: str
@@ -125,7 +125,7 @@ def desired_mps(ride: Ride) -> float:
     return max(float(ride.script.speed_mps.max()), 1.0)
 
 
-class Perceived(NamedTuple):
+class ModeReports(NamedTuple):
     """Reports and objects of both modes, cheap first."""
 
     reports: list[Detections]
@@ -133,8 +133,8 @@ class Perceived(NamedTuple):
 
 
 def perceive(
-    course: Course, ride: Ride, egos: Egos, truth: Truth, *, before: Perceived | None, one_ego: bool = False
-) -> Perceived:
+    course: DriveSetting, ride: Ride, egos: Egos, truth: Truth, *, before: ModeReports | None, one_ego: bool = False
+) -> ModeReports:
     """What the modes report around each ego; closing speeds come from the same mode's boxes one step earlier."""
     by_size, reports, objects = ride.detections(egos, truth), [], []
     for index, (_, size) in enumerate(course.modes):
@@ -153,7 +153,7 @@ def perceive(
             now = lifted.where(lifted.frame % 2 == 1)
             objects.append(replace(now, frames=len(egos.step), frame=now.frame // 2))
         reports.append(report)
-    return Perceived(reports, objects)
+    return ModeReports(reports, objects)
 
 
 def _reference_report(truth: Truth) -> Detections:
@@ -164,7 +164,7 @@ def _reference_report(truth: Truth) -> Detections:
 class Choice:
     """The decisions of one arm in one scene; `router` is None for an arm without an allocator."""
 
-    def __init__(self, arm: Arm, course: Course, unit: str, mode: CheapMode) -> None:
+    def __init__(self, arm: Arm, course: DriveSetting, unit: str, mode: CheapMode) -> None:
         self.name, self.alpha, self.router = arm.name, course.alpha, None
         digest = int(sha256(f"{arm.name} {unit}".encode())[:16], 16)
         self.rng = np.random.default_rng([course.seed, digest])
@@ -204,7 +204,7 @@ class Driven:
     off_log: int | None = None
 
 
-def drive_scene(course: Course, unit: str) -> list[Driven]:
+def drive_scene(course: DriveSetting, unit: str) -> list[Driven]:
     """One drive per arm, and last the drive with perfect perception."""
     ride, arms = course.ride(unit), [*(arm.name for arm in course.arms), PERFECT]
     system, script = course.controller(ride), ride.script
@@ -247,7 +247,7 @@ def drive_scene(course: Course, unit: str) -> list[Driven]:
     ]
 
 
-def _decisions(choices: Sequence[Choice], ride: Ride, egos: Egos, seen: Perceived) -> list[bool]:
+def _decisions(choices: Sequence[Choice], ride: Ride, egos: Egos, seen: ModeReports) -> list[bool]:
     """Whether each arm escalates; the router of an arm sees the cheap report on its own ego's frame."""
     report, decisions = seen.reports[0], []
     bounds = np.searchsorted(report.frame, np.arange(len(egos.step) + 1)).tolist()
@@ -259,7 +259,7 @@ def _decisions(choices: Sequence[Choice], ride: Ride, egos: Egos, seen: Perceive
     return decisions
 
 
-def _chosen(seen: Perceived, truth: Truth, escalated: Bool[np.ndarray, "ego"]) -> Objects:
+def _chosen(seen: ModeReports, truth: Truth, escalated: Bool[np.ndarray, "ego"]) -> Objects:
     """The objects that each ego's system receives; the last ego receives the truth."""
     cheap, full = seen.objects
     last = len(escalated) - 1
@@ -300,12 +300,12 @@ class Followed(NamedTuple):
 
     scene: Scene
     truth: Truth
-    seen: Perceived
+    seen: ModeReports
     view: View
 
 
 def follow_script(
-    course: Course, unit: str, *, ahead_m: float = 0.0, left_m: float = 0.0, faster_mps: float = 0.0
+    course: DriveSetting, unit: str, *, ahead_m: float = 0.0, left_m: float = 0.0, faster_mps: float = 0.0
 ) -> Followed:
     """The scene as the scripted ego sees it, or one that is displaced from it in every frame."""
     ride = course.ride(unit)
@@ -317,14 +317,14 @@ def follow_script(
     return Followed(scene, truth, seen, View(scene, seen.reports[0], CHEAP))
 
 
-class Choices(NamedTuple):
+class ChoicesAlong(NamedTuple):
     """What an arm escalates along a script or log, and its scores."""
 
     escalated: Bool[np.ndarray, "time"]
     score: Float[np.ndarray, "time"]
 
 
-def choices_along(arm: Arm, course: Course, along: Followed) -> Choices:
+def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> ChoicesAlong:
     """The choices of an arm as the frames arrive."""
     choice, full = Choice(arm, course, along.scene.unit, along.view.mode), along.seen.objects[-1]
     frames = enumerate(frames_of(along.view, images=False))
@@ -332,10 +332,10 @@ def choices_along(arm: Arm, course: Course, along: Followed) -> Choices:
     for number, frame in frames:
         marks[number] = choice.escalates(frame, partial(full.at, number))
         scores[number] = 0.0 if choice.router is None else choice.router.score
-    return Choices(marks, scores)
+    return ChoicesAlong(marks, scores)
 
 
-def calibrated(allocator: Allocator, course: Course, scenes: Sequence[Followed], *, policy: str) -> Arm:
+def calibrated(allocator: Allocator, course: DriveSetting, scenes: Sequence[Followed], *, policy: str) -> Arm:
     """The allocator with a policy that escalates the course's share of these scenes, along their script.
 
     Scores with feedback depend on what is escalated: the policy of a round gives the scores of the next.
@@ -352,7 +352,7 @@ FEEDBACK_ROUNDS = 6
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DriveOutcome:
     """What came of one drive.
 
     `time_lost_s` compares the way driven with that of perfect perception, at its mean speed. `loss` is the system's own
@@ -387,7 +387,7 @@ def onsets(decelerations_mps2: Float[np.ndarray, "time"]) -> int:
     return int((hard & ~np.concatenate([[False], hard[:-1]])).sum())
 
 
-def outcomes(driven: Sequence[Driven], modes: Sequence[str], costs: Costs) -> list[Outcome]:
+def outcomes(driven: Sequence[Driven], modes: Sequence[str], costs: Costs) -> list[DriveOutcome]:
     """The outcomes of drives from one start, the last of which has perfect perception and no cost."""
     perfect_m, rows = float(driven[-1].s_m[-1] - driven[-1].s_m[0]), []
     for drive in driven:
@@ -399,7 +399,7 @@ def outcomes(driven: Sequence[Driven], modes: Sequence[str], costs: Costs) -> li
         )
         about = drive.unit, drive.start, drive.arm, drive.seconds, len(faults), sum(faults)
         motion = float(drive.clearance_m.min()), onsets(drive.action), way_m, lost_s, float(drive.loss.mean())
-        rows.append(Outcome(*about, *motion, frames, calls, spent_ms, drive.off_log))
+        rows.append(DriveOutcome(*about, *motion, frames, calls, spent_ms, drive.off_log))
     return rows
 
 
@@ -416,7 +416,7 @@ def compute_ms(arm: str, frames: int, escalations: int, modes: Sequence[str], co
 MEASURES = ("loss", "collisions", "at_fault", "hard_brakes", "progress_m", "time_lost_s", "compute_ms")
 
 
-def summaries(rows: Sequence[Outcome], draws: Draws, base: str) -> list[dict[str, Any]]:
+def summaries(rows: Sequence[DriveOutcome], draws: Draws, base: str) -> list[dict[str, Any]]:
     """Per arm, the mean of each measure per drive, its interval, and the paired difference from the arm `base`.
 
     Units are resampled. A measure that some drive lacks is None. Rows of all arms are in the same order of drives.
@@ -444,7 +444,7 @@ def summaries(rows: Sequence[Outcome], draws: Draws, base: str) -> list[dict[str
     return table
 
 
-def playback(course: Course, by_scene: Sequence[Sequence[Driven]]) -> dict[str, Any]:
+def playback(course: DriveSetting, by_scene: Sequence[Sequence[Driven]]) -> dict[str, Any]:
     """Numbers for a page that plays the first two arms, or the first and perfect perception, where they differ most."""
     driven = max(by_scene, key=lambda scene: abs(float((scene[0].loss - scene[1].loss).sum())))
     actors = course.ride(driven[0].unit).script.actors

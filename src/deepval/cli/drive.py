@@ -15,7 +15,17 @@ import numpy as np
 from deepval.allocators import read_allocator
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import drives, sources
-from deepval.cells.drives import PERFECT, PLAIN, REFERENCE, Arm, Course, Driven, Followed, Outcome, Perceived
+from deepval.cells.drives import (
+    PERFECT,
+    PLAIN,
+    REFERENCE,
+    Arm,
+    Driven,
+    DriveOutcome,
+    DriveSetting,
+    Followed,
+    ModeReports,
+)
 from deepval.cells.spec import ModeSpec
 from deepval.cells.unit import mode_report, used_detections
 from deepval.cli import options, terminal
@@ -92,7 +102,7 @@ class LoopOptions(OptionGroup):
         """Costs of modes and allocators."""
         return Costs.of(str(self.costs or "jetson-agx-xavier"))
 
-    def ready(self, course: Course, along: Sequence[Followed]) -> tuple[Arm, ...]:
+    def ready(self, course: DriveSetting, along: Sequence[Followed]) -> tuple[Arm, ...]:
         """The arms in the order of the options; these scenes set their thresholds."""
         arms: dict[str, Arm] = {}
         for word in self.allocator or ():
@@ -168,7 +178,7 @@ def drive(
             raise InputError("The synthetic world needs --mode twice, cheap first, and a number for --calibrate.")
         world = WorldSettings(scenes + int(further), round((seconds or 10.0) / STEP_S) + 1)
         modes = tuple((name, sizes[name]) for name in names)
-        course = Course(system, seed=draws.seed, settings=world, modes=modes, alpha=loop.alpha)
+        course = DriveSetting(system, seed=draws.seed, settings=world, modes=modes, alpha=loop.alpha)
         _report(_drive_world(files, course, scenes, loop, workers), loop, draws, json=json)
         return
     opened = _open_logs(files, planner or "")
@@ -208,20 +218,22 @@ def _open_logs(files: DataFiles, planner: str) -> Dataset:
 
 def _drive_logs(
     task: "LogTask", units: Sequence[str], others: Sequence[str], loop: LoopOptions, seed: int
-) -> list[Outcome]:
+) -> list[DriveOutcome]:
     """The outcomes of drives on logged scenes; the units `others` set the thresholds."""
     if loop.page is not None:
         raise InputError("--page plays drives of the synthetic world: leave it out with logged scenes.")
     if not set(loop.allocator or ()) <= set(PLAIN) and (not others or set(others) & set(units)):
         raise InputError("--calibrate must name units that set thresholds and are not driven (--units names those).")
-    course = Course("log", seed=seed, alpha=loop.alpha)
+    course = DriveSetting("log", seed=seed, alpha=loop.alpha)
     course = replace(course, arms=loop.ready(course, [task.along(unit) for unit in others]))
     starts = [start for unit in terminal.watch(units, "units") for start in task.compared(unit, course)]
     names, costs = [spec.name for spec in task.modes], loop.read_costs()
     return [row for start in starts for row in drives.outcomes(start, names, costs)]
 
 
-def _drive_world(files: DataFiles, course: Course, scenes: int, loop: LoopOptions, workers: Workers) -> list[Outcome]:
+def _drive_world(
+    files: DataFiles, course: DriveSetting, scenes: int, loop: LoopOptions, workers: Workers
+) -> list[DriveOutcome]:
     """The outcomes of drives in the synthetic world; the scenes after those that are driven set the thresholds."""
     units = files.unit_names or [unit_id(scene) for scene in range(scenes)]
     others = [unit_id(scene) for scene in range(scenes, course.settings.scenes)]
@@ -241,7 +253,7 @@ def _drive_world(files: DataFiles, course: Course, scenes: int, loop: LoopOption
     return [row for scene in by_scene for row in drives.outcomes(scene, names, loop.read_costs())]
 
 
-def _report(rows: Sequence[Outcome], loop: LoopOptions, draws: DrawOptions, *, json: bool) -> None:
+def _report(rows: Sequence[DriveOutcome], loop: LoopOptions, draws: DrawOptions, *, json: bool) -> None:
     """Write the rows per drive, and print the means per allocator."""
     lines = [{name: _finite_or_none(value) for name, value in asdict(row).items()} for row in rows]
     if loop.out is not None:
@@ -314,7 +326,7 @@ class LogTask:
         reader = self.modes[0].reader
         view = View(scene, reports[0], CheapMode(reader.scores if reader else "none", self.modes[0].threshold))
         view = view.observing(objects[0]) if self.placing.observes else view
-        return Followed(scene, truth, Perceived(reports, objects), view)
+        return Followed(scene, truth, ModeReports(reports, objects), view)
 
     def states(self, log: Log) -> list[int]:
         """The states to start from; by default those with a second or more left to drive."""
@@ -333,7 +345,7 @@ class LogTask:
             log, objects = self.dataset.read_log(unit), self.along(unit).seen.objects[0] if self.modes else None
             yield from (DriveRow(unit, state, self.drive(log, state, objects)) for state in self.states(log))
 
-    def compared(self, unit: str, course: Course) -> Iterator[list[Driven]]:
+    def compared(self, unit: str, course: DriveSetting) -> Iterator[list[Driven]]:
         """For each start, the drives of all arms and last that of the logged objects.
 
         An arm chooses along the log, since the detections are those of the logged vehicle.
