@@ -70,35 +70,6 @@ class TunedPolicy(Generic[Tunable]):
     tried: tuple[Trial, ...]
 
 
-def tune_adaptive_threshold(
-    score: InputFloats,
-    unit: InputInts,
-    *,
-    order: InputNumbers,
-    value: InputFloats,
-    alpha: float,
-    etas: Sequence[float] = ETAS,
-) -> TunedPolicy[AdaptiveThreshold]:
-    """The adaptive threshold with the eta that does best on the validation units."""
-    policies = [AdaptiveThreshold(eta, score, alpha) for eta in etas]
-    return _tune(policies, etas, score=score, unit=unit, order=order, value=value, alpha=alpha)
-
-
-def tune_token_bucket(
-    score: InputFloats,
-    unit: InputInts,
-    *,
-    order: InputNumbers,
-    value: InputFloats,
-    alpha: float,
-    caps: Sequence[float] = CAPS,
-) -> TunedPolicy[TokenBucket]:
-    """The token bucket, over the threshold calibrated at alpha, with the cap that does best in validation."""
-    threshold = FrozenThreshold.calibrate(score, alpha)
-    policies = [TokenBucket(cap, threshold, alpha) for cap in caps]
-    return _tune(policies, caps, score=score, unit=unit, order=order, value=value, alpha=alpha)
-
-
 def tune(
     name: str, score: InputFloats, unit: InputInts, *, order: InputNumbers, value: InputFloats, alpha: float
 ) -> Policy:
@@ -112,19 +83,19 @@ def tune(
         case "causal cap":
             return CausalCap(frozen, alpha)
         case "adaptive threshold":
-            return tune_adaptive_threshold(**about).policy
+            return tune_among([AdaptiveThreshold(eta, score, alpha) for eta in ETAS], ETAS, **about).policy
         case "token bucket":
-            return tune_token_bucket(**about).policy
+            return tune_among([TokenBucket(cap, frozen, alpha) for cap in CAPS], CAPS, **about).policy
         case "dual price":
-            return _tune([DualPrice(*start, eta) for eta in STEPS], STEPS, **about).policy
+            return tune_among([DualPrice(*start, eta) for eta in STEPS], STEPS, **about).policy
         case "virtual queue":
-            return _tune([VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about).policy
+            return tune_among([VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about).policy
         case "conformal harm":
             return ConformalHarm.within(score, unit, value, alpha=alpha)
         case _:
             shares = [share for part in range(1, 51) if (share := alpha * part / 10) <= 1]
             replayed = [ReplayThreshold(cut, alpha) for cut in FrozenThreshold.calibrate_each(score, shares)]
-            return _tune(replayed, shares, **about, tolerance=1.0).policy  # the cap keeps the rate
+            return tune_among(replayed, shares, **about, tolerance=1.0).policy  # the cap keeps the rate
 
 
 def setting_of(policy: Any) -> float | None:
@@ -133,7 +104,7 @@ def setting_of(policy: Any) -> float | None:
     return next((setting for setting in settings if math.isfinite(setting)), None)
 
 
-def _tune(
+def tune_among(
     policies: Sequence[Tunable],
     candidates: Sequence[float],
     *,
@@ -144,6 +115,7 @@ def _tune(
     alpha: float,
     tolerance: float = RATE_TOLERANCE,
 ) -> TunedPolicy[Tunable]:
+    """The one of some policies, with these settings, that does best on the validation units."""
     if not policies or value.shape != score.shape or not np.isfinite(value).all():
         raise InputError(
             "Tuning needs at least one candidate and a finite decision value per input, got "
