@@ -189,7 +189,9 @@ def test_count_matched_thresholds_from_the_command_line(files, capsys):
     with pytest.raises(InputError, match="--count-matched chooses the threshold of yolov8s-640: give --threshold only"):
         call(*words, "--threshold", "0.3")
     two = ",".join(cell.spec.units[:2])
-    with pytest.raises(InputError, match="counts are matched on training units; 2 units are too few for a split"):
+    with pytest.raises(
+        InputError, match="counts are matched on training units, and there are none: 2 units are too few for a split"
+    ):
         call("build", "--units", two, "--out", "two", "--count-matched")
 
 

@@ -1,6 +1,7 @@
 """The page in a browser: what it computes, what a person clicks, and that nothing of the data can run."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -198,11 +199,13 @@ def test_the_headline_is_no_good_news_if_never_escalating_is_better(browser, tmp
     browser.open(tmp_path / "harm.html")
     heading = browser.run("document.querySelector('h1').textContent").replace("\u2009", " ")
     assert heading.startswith(
-        "Nothing here is shown to be worth it at 20 %: never escalating is better. Closest: mine, +"
+        "No: never running full is better than choosing 20 % by mine. The expensive full itself harms"
     )
+    commands = browser.run("[...document.querySelectorAll('.first .command')].map((pre) => pre.textContent)")
+    assert [words.split()[1] for words in commands] == ["diagnose"]
     chip = "document.querySelector('.verdicts .chip')"
     assert browser.run(f"[{chip}.textContent, {chip}.className]") == ["never is better", "chip worse"]
-    assert {"never", "always"} <= set(names_in_chart(browser, "verdict"))
+    assert {"never (0\u2009%)", "always (100\u2009%)"} <= set(names_in_chart(browser, "verdict"))
     assert browser.messages == []
 
 
@@ -575,7 +578,7 @@ def test_every_chart_is_saved_as_svg_png_and_vega_lite(opened, cells):
     rows = [row for row in result.rows if row.allocator in names and (row.kind, str(row.alpha)) == (kind, alpha)]
     assert len(rows) == len(names)
     points = {item["row"]: item["value"] for item in forest["data"]["values"] if item["mark"] == "point"}
-    assert set(points) == {*names, "never", "always"}
+    assert set(points) == {*names, "never (0\u2009%)", "always (100\u2009%)"}
     assert all(points[row.allocator] == pytest.approx(100 * row.versus_random) for row in rows)
     assert sum(item["mark"] == "rule" for item in forest["data"]["values"]) == len(points)
     assert [layer["mark"]["type"] for layer in forest["layer"]] == ["rule", "point"]
@@ -695,7 +698,7 @@ def test_the_next_command_charges_as_the_result_did(browser, tmp_path):
     assert heading.startswith("Run mine at 30 % of the money: +")
     words = shlex.split(browser.run("document.getElementById('next').textContent").replace("\\\n", ""))
     assert words[1:] == [
-        *("threshold", "values.csv", "-s", "mine.csv", "--alpha", "0.3", "--costs", "costs.toml"),
+        *("threshold", "VALUES", "-s", "SCORES", "--alpha", "0.3", "--costs", "COSTS"),
         *("--budget", "money", "--skipping", "--out", "router.json"),
     ]
     assert browser.messages == []
@@ -711,7 +714,7 @@ def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):
     browser.size(1280, 800)
     for second, start, chip in (
         ("better", "Run mine at 20 %: +", "better"),
-        ("unresolved", "Perhaps mine", "uncertain"),
+        ("unresolved", "Not settled: mine at 20 % may be worth it: +", "uncertain"),
     ):
         rows = [replace(item, second_verdict=second) if item is row else item for item in result.rows]
         path.write_text(html.render({"good": replace(result, rows=tuple(rows))}), encoding="utf-8")
@@ -719,12 +722,104 @@ def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):
         heading = browser.run("document.querySelector('h1').textContent").replace("\u2009", " ")
         assert heading.startswith(start)
         assert f"{100 * row['versus_random']:+.1f} points [" in heading
-        assert f"{100 * row['versus_never']:+.1f} [" in heading
+        below = browser.run("document.querySelector('.below').textContent").replace("\u2212", "-")
+        assert f"{100 * row['versus_never']:+.1f} [" in below
+        assert ("Doubts" in below) == (second != "better")
+        if second != "better":
+            assert f"{100 * row.versus_random_second_lo:+.1f}, {100 * row.versus_random_second_hi:+.1f}]" in below
+        label = "[...document.querySelectorAll('#verdict figure text[font-weight=bold]')].map((t) => t.textContent)"
+        assert browser.run(label) == ["minemine"]  # and its title, for hovering
+        legend = browser.run(
+            "[...document.querySelectorAll('#verdict .chart [data-series]')].map((b) => b.dataset.series)"
+        )
+        assert legend == ["worth it" if second == "better" else "uncertain", "for comparison"]
         assert browser.run("document.querySelector('.verdicts .chip').textContent") == chip
         words = shlex.split(browser.run("document.getElementById('next').textContent").replace("\\\n", ""))
-        assert words[:3] == ["deepval", "threshold" if chip == "better" else words[1], "values.csv"]
-        for part in ("h1", "#verdict figure", ".signbar", "#next"):
+        assert words[:3] == ["deepval", "threshold" if chip == "better" else "diagnose", "VALUES"]
+        for part in ("h1", "#verdict figure", ".signbar", "#next", *["#then"] * (chip == "uncertain")):
             assert browser.run(f"document.querySelector('{part}').getBoundingClientRect().bottom") < 800
+    assert browser.messages == []
+
+
+def test_doubts_have_figures_and_what_is_not_shown_is_not_recommended(browser, tmp_path):
+    rng = np.random.default_rng(2)
+    value = rng.gamma(0.3, 1, 600)
+    table = deepval.ValueTable.from_columns(unit=np.arange(600) // 20, losses={"cheap": value + 0.1, "full": value * 0})
+    result = judge(table, {"mine": value + rng.normal(0, 0.1, 600)}, [deepval.Selection(0.2)], draws=50)
+    row, path = result.row("mine"), tmp_path / "doubts.html"
+    unit = result.units[3]
+    effective = result.setting["concentration"]["effective_units"]
+    cases = {
+        "better on few units": ({}, "Not settled: ", f"lies in about {effective:.1f} of 30 units"),
+        f"better, but rests on {unit.unit}": (
+            {"rests_on": unit.unit},
+            "Not settled: ",
+            f"it rests on unit {unit.unit} ({100 * unit.gains['mine'] / row.gain:.0f} % of the gain)",
+        ),
+        "better": ({"never_verdict": "unresolved"}, "Not settled: ", "Not shown to pay: "),
+        "unresolved": (
+            {"verdict": "unresolved"},
+            "Not shown: choosing 20 % by mine may be no better than",
+            " against never",
+        ),
+        "worse": ({"verdict": "worse"}, "No: choosing 20 % by mine is worse than choosing at random", " against never"),
+    }
+    browser.messages.clear()
+    for words, (changes, start, part) in cases.items():
+        other = replace(row, verdict_words=words, second_verdict="better", **changes)
+        rows = tuple(other if item is row else item for item in result.rows)
+        path.write_text(html.render({"doubts": replace(result, rows=rows)}), encoding="utf-8")
+        browser.open(path)
+        texts = [browser.run(f"document.querySelector('{name}').textContent") for name in ("h1", ".below")]
+        heading, below = (text.replace("\u2009", " ") for text in texts)
+        assert heading.startswith(start)
+        assert part in below
+        commands = browser.run("[...document.querySelectorAll('.first .command')].map((pre) => pre.textContent)")
+        router = [] if words == "worse" else ["threshold"]
+        assert [text.split()[1] for text in commands] == ["diagnose", *router]
+        assert ("itself helps: always running it removes" in heading) == ("may be worth it" not in heading)
+    kept = f"It keeps {100 * row.gain / result.row('all-full').gain:.0f} % of the gain of always running full"
+    path.write_text(html.render({"doubts": result}), encoding="utf-8")
+    browser.open(path)
+    assert kept in browser.run("document.querySelector('.below').textContent").replace("\u2009", " ")
+    listed = browser.run("[...document.querySelectorAll('.first .note .term')].map((e) => e.textContent)")
+    assert {"points", "random", "never", "interval", "unit"} <= set(listed)
+    assert not {"second opinion", "rests on", "oracle", "nDG"} & set(listed)
+    assert "not corrected" not in browser.run("document.getElementById('verdicts').textContent")
+    assert browser.messages == []
+
+
+def test_the_next_command_runs_where_evaluate_ran(browser, cells, tmp_path):
+    rng = np.random.default_rng(4)
+    lines = [f"q{i},d{i // 10},{rng.random() + 1},{rng.random()}" for i in range(80)]
+    (tmp_path / "my files").mkdir()
+    (tmp_path / "my files/pair.csv").write_text("\n".join(["input,drive,loss_small,loss_large", *lines]) + "\n")
+    scores = [f"q{i},{rng.random()}" for i in range(80)]
+    (tmp_path / "my files/length.csv").write_text("\n".join(["input,score", *scores]) + "\n")
+    shutil.copytree(cells[0].parent, tmp_path / "roads/one", ignore=shutil.ignore_patterns("result*.json"))
+    browser.messages.clear()
+    for words, values in (
+        (("my files/pair.csv", "-s", "my files/length.csv", "--column", "unit=drive"), "my files/pair.csv"),
+        (("my files/pair.csv", "-s", "mine=my files/length.csv", "--column", "unit=drive"), "my files/pair.csv"),
+        (("roads/one",), "roads/one"),
+    ):
+        assert run("evaluate", *words, "--draws", "50", "-o", "r.json", cwd=tmp_path, notes=True).code == 0
+        os.utime(tmp_path / "r.json", (0, 86400 * 400.5))
+        assert run("report", "r.json", "--out", "r.html", cwd=tmp_path).code == 0
+        browser.open(tmp_path / "r.html")
+        assert "judged 1971-02-05" in browser.run("document.querySelector('.kicker').textContent")
+        commands = browser.run("[...document.querySelectorAll('.first .command')].map((pre) => pre.textContent)")
+        assert commands
+        for text in commands:
+            command = shlex.split(text.replace("\\\n", ""))
+            assert (command[0], command[2]) == ("deepval", values)
+            done = run(*command[1:], "--draws", "50", cwd=tmp_path, notes=True)
+            assert done.code == 0, done.err
+    assert run("report", "roads/one", "--out", "r.html", cwd=tmp_path, notes=True).code == 0
+    browser.open(tmp_path / "r.html")
+    assert " roads/one " in browser.run("document.getElementById('next').textContent")
+    assert "judged" not in browser.run("document.querySelector('.kicker').textContent")
+    assert "Simulated data" in browser.run("document.querySelector('.kicker').textContent")
     assert browser.messages == []
 
 
@@ -736,7 +831,7 @@ def test_results_of_one_cell_are_one_entry_with_a_switch_and_an_address(browser,
     browser.open(path)
     options = "[...document.getElementById('{}').options].map((o) => o.textContent)"
     assert browser.run(options.format("cell")) == ["a", "b"]
-    assert browser.run(options.format("kind")) == ["free", "charged"]
+    assert browser.run(options.format("kind")) == ["not charged", "charged"]
     assert browser.run("document.querySelectorAll('#overview tbody tr').length") == 2
     browser.run(
         "(() => { const k = document.getElementById('kind'); k.value = 1; k.dispatchEvent(new Event('change')); })()"

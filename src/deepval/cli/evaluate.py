@@ -28,6 +28,8 @@ from deepval.tables.chunks import on_disk
 from deepval.tables.scores import Scores
 
 DEFAULTS = (options.SubjectOptions(), options.ChargedBudgets(), options.DrawOptions())
+KEPT = ("costs", "modes", "units", "missing", "column", "losses", "rewards", "sep", "decimal")
+"""Options that other commands on the same files need too."""
 MOST_ROWS = 200
 """A longer table is summarised on the console."""
 
@@ -160,7 +162,7 @@ def evaluate(
     result = with_note(result if thresholds else replace(result, thresholds=()), note)
     result = replace(result, recovery=result.apgr()) if apgr else result
     if out:
-        result.save(out)
+        replace(result, provenance=replace(result.provenance, files=_named(values, files, subject))).save(out)
     if output_form == "console":
         terminal.print_notes(result.warnings)
         text = console.render(result, **terminal.look(), most=None if whole else MOST_ROWS)
@@ -173,6 +175,16 @@ def evaluate(
         rows = [(r.allocator, r.chance or "random", r.budget, "gain", r.verdict) for r in result.rows if r.verdict]
         actual = on_test_units(following, {str(values): chosen}, rows)
         print_plan(following, actual, err=output_form != "console")
+
+
+def _named(values: Path, files: Mapping[str, Path], subject: options.SubjectOptions) -> dict[str, str]:
+    """The files as the command line named them, and the options that say how to read them, one per line."""
+    scores = {name: str(path) if path.stem == name else f"{name}={path}" for name, path in files.items()}
+    own = {name: getattr(subject, name) for name in KEPT if getattr(subject, name) != getattr(DEFAULTS[0], name)}
+    words = [
+        f"--{name}={word}" for name, value in own.items() for word in (value if isinstance(value, list) else [value])
+    ]
+    return scores | {"options": "\n".join(words), "values": str(values)}
 
 
 def _weights(texts: list[str]) -> dict[str, float]:

@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -17,7 +18,7 @@ from deepval.cli.evaluate import stored_judgement
 from deepval.cli.terminal import say
 from deepval.errors import InputError, InputWarning
 from deepval.files import reading
-from deepval.files.canonical import SCORES
+from deepval.files.canonical import MANIFEST, SCORES
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.evaluation import gain_curves
 from deepval.report.text_tables import quantity
@@ -39,11 +40,24 @@ class ResultInFolder(NamedTuple):
 
     folder: Path
     result: Result
+    date: str | None = None
+    """The day of the result's file; None where there is none."""
 
 
 def read_result(path: Path) -> ResultInFolder:
     """The result in a file."""
-    return ResultInFolder(path.parent, Result.load(path))
+    result = Result.load(path)
+    return ResultInFolder(
+        path.parent, _of_cell(path.parent, result), date.fromtimestamp(path.stat().st_mtime).isoformat()
+    )
+
+
+def _of_cell(folder: Path, result: Result) -> Result:
+    """The result, whose cell is the one in the folder, if there is one."""
+    if result.provenance.cell is None or not reading.is_file(folder / MANIFEST):
+        return result
+    files = {**(result.provenance.files or {}), "values": str(folder)}
+    return replace(result, provenance=replace(result.provenance, files=files))
 
 
 def report(
@@ -107,7 +121,7 @@ def results_by_name(files: Mapping[str, Path]) -> dict[str, ResultInFolder]:
         twice = sorted(more.keys() & results)
         if twice:
             raise InputError(f"Cells need different names; {twice[0]!r} is given twice. Write NAME=FILE.")
-        results |= more or {name: ResultInFolder(path, _judgement(path))}
+        results |= more or {name: ResultInFolder(path, _of_cell(path, _judgement(path)))}
     return results
 
 
@@ -157,7 +171,9 @@ def page_text(
     loaded = {name: item.result for name, item in results.items()}
     frames_by_cell = _frames_by_cell(results, frames or {})
     frames_by_cell |= _inputs_by_cell({name: item for name, item in results.items() if name not in frames_by_cell})
-    return html.render(loaded, frames_by_cell, images=_pictures(frames_by_cell, image_root) if images else None)
+    dates = {name: item.date for name, item in results.items() if item.date}
+    pictures = _pictures(frames_by_cell, image_root) if images else None
+    return html.render(loaded, frames_by_cell, images=pictures, dates=dates)
 
 
 def _write_figures(folder: Path, results: Mapping[str, ResultInFolder], *, frames: Mapping[str, Path]) -> None:

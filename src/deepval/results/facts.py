@@ -293,6 +293,8 @@ class Provenance(Record):
         cell: Id of the cell judged; None for a values file.
         split: SHA-256 of the cell's split; None for a values file.
         role: Which units were judged: `test`, `all` or `chosen` (others); None in results of older versions.
+        files: What the command line of a saved result named: `values`, the table or the cell's folder; each
+            allocator's file of scores; `options`, those that say how to read them, one per line. None elsewhere.
     """
 
     deepval: str
@@ -305,6 +307,7 @@ class Provenance(Record):
     cell: str | None = None
     split: str | None = None
     role: str | None = None
+    files: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ textContent only.
 """
 
 import html
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -33,6 +34,7 @@ def render(
     frames: Mapping[str, Mapping[str, Any]] | None = None,
     *,
     images: Mapping[str, str] | None = None,
+    dates: Mapping[str, str] | None = None,
 ) -> str:
     """The page as text; the order of the results does not matter.
 
@@ -40,6 +42,7 @@ def render(
         results: Cell name -> result.
         frames: Cell name -> frames for the explorer (the content of a frames.json).
         images: Data set and input (synthetic/scene-01/000039) -> JPEG picture as a data URL.
+        dates: Cell name -> day of its judgement (2026-11-18).
     """
     if not results:
         raise InputError("A report needs one result or more; none was given.")
@@ -48,9 +51,9 @@ def render(
     if unknown:
         raise InputError(f"Frames must be of a cell of the report, {', '.join(sorted(results))}; found {unknown[0]!r}.")
     names = sorted(results)
-    cells = [_cell(name, results[name], frames.get(name)) for name in names]
+    cells = [_cell(name, results[name], frames.get(name)) | {"date": (dates or {}).get(name)} for name in names]
     _share(cells)
-    data = {"cells": cells, "images": dict(sorted((images or {}).items()))}
+    data = {"cells": cells, "words": json.loads(_file("words.json")), "images": dict(sorted((images or {}).items()))}
     plain = "\n\n".join(f"# {name}\n\n{forms.result_markdown(results[name])}" for name in names)
     style, head = (f"\n{_file(name)}" for name in ("style.css", "head.js"))
     script = f'\n"use strict";\n(() => {{\n{"".join(_file(name) for name in SCRIPTS)}}})();\n'

@@ -1,4 +1,4 @@
-// Small SVG charts. Colours are CSS variables, so that the theme can change without drawing again. A chart is described by
+// Small SVG charts; colours are CSS variables and follow the theme. A chart is described by
 // data: { id, kind, label, axis, series, ... }. The same description is drawn, given a legend, and saved (saving.js).
 
 const linear = (d0, d1, r0, r1) => (value) => (d1 === d0 ? (r0 + r1) / 2 : r0 + ((value - d0) / (d1 - d0)) * (r1 - r0));
@@ -39,14 +39,14 @@ const shortened = (name, room) => (name.length * 7 <= room ? name : `${name.slic
 
 function wrapped(words, room) {
   const lines = [""];
-  for (const word of words.split(" ")) {
-    if (lines[lines.length - 1].length + word.length > room) lines.push("");
-    lines[lines.length - 1] += `${lines[lines.length - 1] ? " " : ""}${word}`;
+  for (const word of words) {
+    if (lines.at(-1).length + word.length > room) lines.push("");
+    lines.push(`${lines.pop()} ${word}`.trim());
   }
-  return lines;
+  return lines.filter(Boolean);
 }
 
-// Six colours of Okabe and Ito and eight of Tol, told apart under colour blindness; dashes and shapes tell any others apart.
+// Colours of Okabe and Ito and of Tol, safe for colour blindness; then dashes and shapes.
 const styleOf = (i) => ({ colour: `var(--s${i % 14})`, dash: [null, "7 3", "2 3", "9 3 2 3"][Math.floor(i / 7) % 4], shape: Object.keys(SHAPES)[(i + Math.floor(i / 28)) % 4] });
 
 // Horizontal rows over one shared axis: label, marks, value text. On narrow pages the label stands above its marks.
@@ -62,7 +62,7 @@ function rowChart(width, spec) {
   const right = narrow ? 6 : valueRoom;
   const step = narrow ? 48 : rows.length > 30 ? 18 : 22;
   const top = narrow ? 6 : 18;
-  const words = wrapped(axis, narrow ? width / 6.2 : 200);
+  const words = wrapped(axis.split(" "), width / 6.2);
   const root = canvas(width, top + rows.length * step + 42 + 15 * (words.length - 1), spec.label);
   const x = linear(domain[0], domain[1], left + 4, width - right - 8);
   const base = top + rows.length * step;
@@ -75,7 +75,9 @@ function rowChart(width, spec) {
   rows.forEach((row, i) => {
     const y = top + i * step + (narrow ? 34 : step / 2);
     const group = s("g");
-    const name = narrow ? text(2, y - 17, shortened(row.name, width * 0.5), { class: "halo" }) : text(left - 8, y + 4, shortened(row.name, left - 10), { "text-anchor": "end" });
+    const label = shortened(row.name, narrow ? width * 0.5 : left - 10);
+    const weight = row.bold ? "bold" : null;
+    const name = narrow ? text(2, y - 17, label, { class: "halo", "font-weight": weight }) : text(left - 8, y + 4, label, { "text-anchor": "end", "font-weight": weight });
     name.append(s("title", {}, row.name));
     group.append(name, narrow ? text(width - 2, y - 17, valueText(row), { "text-anchor": "end", class: "halo dim" }) : text(width - right + 2, y + 4, valueText(row), { class: "dim" }));
     const missing = note(row);
@@ -187,7 +189,7 @@ function numbersBehind(spec) {
   return [header, lines.map((item) => header.map((name) => item[name] ?? ""))];
 }
 
-// A chart that is drawn again when its width changes, with a legend that hides series, its numbers, and a menu to save it.
+// A chart that follows its width, with a legend that hides series, its numbers, and a menu to save it.
 function chart(spec) {
   const used = spec.kind === "rows" && new Set(spec.rows.flatMap(spec.marks).filter((item) => known(item.at ?? item.high)).map((item) => item.series));
   if (used) spec.series = spec.series.filter((item) => used.has(item.name));

@@ -2,7 +2,7 @@
 
 const partsOf = (frame, frames, weights, mode) => Object.keys(frames.weights).map((name) => (weights || frames.weights)[name] * frame.modes[mode].terms[name]);
 
-const endsOf = ({ modes }) => [modes[0], modes[modes.length - 1]];
+const endsOf = ({ modes }) => [modes[0], modes.at(-1)];
 const plus = (value, digits) => `${value > 0 ? "+" : ""}${number(value, digits)}`;
 const signText = (value) => (value > 0 ? "helped-text" : value < 0 ? "harmed-text" : "");
 
@@ -13,7 +13,7 @@ function explorer(cell, state, go) {
   if (!frames.frames.length) return null;
   const list = h("ul", { class: "framelist", "aria-label": "Frames" });
   const detail = h("div", { class: "detail", id: "frame-detail", role: "region", "aria-label": "The chosen frame" });
-  const sign = h("select", { id: "frame-sign", "aria-label": "Show" }, [["", "harmed and helped, largest first"], ["harmed", "harmed"], ["helped", "helped"]].map(([value, label]) => h("option", { value }, label)));
+  const sign = h("select", { id: "frame-sign", "aria-label": "Show" }, [["", "harmed and helped, largest first"], ["harmed", "harmed"], ["helped", "helped"]].map(optionOf));
   const weights = () => {
     const chosen = state.weights[cell.name] || {};
     return Object.keys(frames.weights).every((name) => name in chosen) ? chosen : null;
@@ -106,7 +106,7 @@ function rankTable(cell, frame, state) {
   return sortable(`Ranks of ${frame.input}`, ["allocator", `place of ${count(inputs.input.length)}`, `chosen at ${budgetLabel(budget)}`], lines, { hidden: true, file: "ranks" });
 }
 
-// Both modes and the reference, each with its objects and the one that decides, or else comes nearest to deciding.
+// Both modes and the reference, with their objects and the one that decides or comes nearest to it.
 function sourcesOf(frame, frames) {
   const [cheap, full] = endsOf(frames);
   return [

@@ -1,9 +1,9 @@
 // The page: what is chosen (cell, budget, weights, frame), and everything drawn from it.
 
-const DATA = JSON.parse(document.getElementById("data").textContent);
-const CELLS = DATA.cells;
+const DATA = JSON.parse(byId("data").textContent);
+const { cells: CELLS, words: GLOSSARY } = DATA;
 const state = { cell: 0, budget: null, frame: null, band: null, weights: {}, styles: {}, hidden: new Set(), again, remember, draw: drawCharts };
-const main = document.getElementById("page");
+const main = byId("page");
 let parts = {};
 let waitingToDraw = false;
 let lastView = {};
@@ -11,7 +11,7 @@ let lastView = {};
 // Results of one cell, such as free, charged and causal, are one entry with a switch: "name" and "name, charged".
 const groupOf = (cell) => (CELLS.find((other) => cell.name.startsWith(`${other.name}, `)) || cell).name;
 const groups = CELLS.filter((cell) => cell.name === groupOf(cell));
-const kindOf = (cell) => cell.name.slice(groupOf(cell).length + 2) || "free";
+const kindOf = (cell) => cell.name.slice(groupOf(cell).length + 2) || "not charged";
 const sameCell = (cell) => CELLS.filter((other) => groupOf(other) === groupOf(cell));
 const firstOf = (cell) => CELLS.findIndex((other) => other.name === groupOf(cell));
 const alike = (cell, kind) => CELLS.indexOf(sameCell(cell).find((other) => kindOf(other) === kind) || cell);
@@ -26,11 +26,11 @@ function start() {
     if (cell.inputs) cell.result.inputs = shared(cell.inputs) ? shared(cell.inputs).result.inputs : unpacked(cell.inputs);
   }
   for (const cell of CELLS) if (cell.result.inputs) state.weights[cell.name] = { ...cell.result.inputs.weights };
-  document.getElementById("cell").append(...groups.map((cell) => h("option", { value: firstOf(cell) }, cell.name)));
-  document.getElementById("cell").addEventListener("change", (event) => { choose(alike(CELLS[event.target.value], kindOf(CELLS[state.cell]))); remember(); });
-  document.getElementById("kind").addEventListener("change", (event) => { choose(Number(event.target.value)); remember(); });
-  document.getElementById("budget").addEventListener("change", (event) => { state.budget = event.target.value; drawAll(); remember(); });
-  document.getElementById("cell").closest("label").hidden = groups.length < 2;
+  byId("cell").append(...groups.map((cell) => optionOf([firstOf(cell), cell.name])));
+  byId("cell").addEventListener("change", (event) => { choose(alike(CELLS[event.target.value], kindOf(CELLS[state.cell]))); remember(); });
+  byId("kind").addEventListener("change", (event) => { choose(Number(event.target.value)); remember(); });
+  byId("budget").addEventListener("change", (event) => { state.budget = event.target.value; drawAll(); remember(); });
+  byId("cell").closest("label").hidden = groups.length < 2;
   window.addEventListener("hashchange", followLink);
   let screen = null;
   window.addEventListener("beforeprint", () => { for (const item of document.querySelectorAll("details.more")) item.open = true; screen = document.documentElement.dataset.theme; setTheme("light", false); });
@@ -50,13 +50,13 @@ function choose(index) {
     const first = budgets.find((row) => row.kind === "selection" && row.alpha === 0.2) || own(rows).find((row) => !row.spender) || own(rows)[0] || budgets[0];
     state.budget = first ? budgetKey(first) : null;
   }
-  const select = document.getElementById("budget");
-  select.replaceChildren(...budgets.map((row) => h("option", { value: budgetKey(row) }, budgetLabel(row))));
+  const select = byId("budget");
+  select.replaceChildren(...budgets.map((row) => optionOf([budgetKey(row), budgetLabel(row)])));
   select.value = state.budget;
-  document.getElementById("cell").value = firstOf(CELLS[index]);
+  byId("cell").value = firstOf(CELLS[index]);
   const kinds = sameCell(CELLS[index]);
-  const kind = document.getElementById("kind");
-  kind.replaceChildren(...kinds.map((cell) => h("option", { value: CELLS.indexOf(cell) }, kindOf(cell))));
+  const kind = byId("kind");
+  kind.replaceChildren(...kinds.map((cell) => optionOf([CELLS.indexOf(cell), kindOf(cell)])));
   kind.value = index;
   kind.closest("label").hidden = kinds.length < 2;
   drawAll();
@@ -107,14 +107,14 @@ function drawAll() {
   };
   const nodes = Object.entries(parts).map(([name, make]) => ({ name, node: make(view) }));
   // What does not apply to a cell is absent.
-  parts.drawn = nodes.filter(({ node }) => node && !(node.querySelector(":scope > .absent") && !node.querySelector("figure, table")));
+  parts.drawn = nodes.filter(({ node }) => node);
   main.replaceChildren(...parts.drawn.map((item) => item.node));
   const names = { verdict: "Verdict", gain: "Budgets", weights: "Weights", harm: "Harm", charged: "Cost", units: "Units", frames: driving(cell) ? "Frames" : "Inputs", tables: "Tables", glossary: "Words" };
   document.querySelector("nav").replaceChildren(...parts.drawn.filter(({ node }) => names[node.id]).map(({ node }) => h("a", { href: `#${node.id}`, onclick: jump }, names[node.id])));
   drawCharts();
 }
 
-// Other weights: everything but the sliders themselves is made again, so that the slider keeps the focus.
+// Everything but the sliders is made again, so that a slider keeps the focus.
 function refresh() {
   waitingToDraw = false;
   for (const item of parts.drawn) again(item.name);
@@ -168,14 +168,14 @@ function followLink() {
   state.frame = wanted.slice(CELLS[index].name.length + 1);
   if (moved) choose(index);
   else parts.drawn.find((item) => item.name === "frames").node.refresh();
-  const section = document.getElementById("frames");
+  const section = byId("frames");
   if (moved || section.getBoundingClientRect().top > innerHeight || section.getBoundingClientRect().bottom < 0) section.scrollIntoView();
   return true;
 }
 
 // A hover box stands below what it explains, or above it where there is no room below.
 function tips() {
-  const tip = document.getElementById("tip");
+  const tip = byId("tip");
   const show = (event) => {
     const about = event.target.closest && event.target.closest("[data-tip]");
     tip.classList.toggle("on", Boolean(about));

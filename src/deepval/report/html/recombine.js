@@ -65,7 +65,7 @@ function recombined(result, weights) {
   const { inputs } = result;
   const modes = result.setting.modes;
   const cheap = weighted(inputs, weights, modes[0]);
-  const full = weighted(inputs, weights, modes[modes.length - 1]);
+  const full = weighted(inputs, weights, modes.at(-1));
   const values = cheap.map((loss, i) => loss - full[i]);
   const total = { loss: sumOf(cheap), gain: sumOf(values), benefit: sumOf(values.map((v) => Math.max(v, 0))) };
   const size = 2 * total.benefit - total.gain;
@@ -97,38 +97,18 @@ function recombined(result, weights) {
       const why = row.gain === null ? row.reason : "not made again in the page: run the command";
       return { ...fresh, gain: null, benefit: null, harm: null, gain_share: null, ndg: null, versus_random: null, versus_random_loss: null, reason: why };
     }
-    return {
-      ...fresh,
-      gain: found.gain,
-      benefit: found.benefit,
-      harm: Math.max(0, found.benefit - found.gain),
-      gain_share: shareOf(found.gain),
-      ndg: row.ndg === null && row.allocator === "all-full" ? null : prize > 0 ? found.gain / prize : null,
-      versus_random: shareOf(found.gain - chances.get(budgetKey(row))),
-      versus_random_loss: found.gain - chances.get(budgetKey(row)),
-    };
+    const { gain, benefit } = found;
+    const more = gain - chances.get(budgetKey(row));
+    const ndg = row.ndg === null && row.allocator === "all-full" ? null : prize > 0 ? gain / prize : null;
+    return { ...fresh, gain, benefit, harm: Math.max(0, benefit - gain), gain_share: shareOf(gain), ndg, versus_random: shareOf(more), versus_random_loss: more };
   });
 
   const affected = values.filter((value) => value !== 0).length;
   const harmed = values.filter((value) => value < 0).length;
-  const setting = {
-    ...result.setting,
-    cheap_loss: total.loss,
-    affected,
-    harm_rate: affected ? harmed / affected : null,
-    harm_ratio: total.benefit > 0 ? (total.benefit - total.gain) / total.benefit : null,
-    all_full_share: shareOf(total.gain),
-  };
-  return {
-    ...result,
-    stale: true,
-    setting,
-    rows,
-    values,
-    gaps: gapsAgain(result, rows, values),
-    units: unitsAgain(result, values, cheap),
-    curves: result.curves.map((curve) => curveAgain(curve, inputs, values, total, shareOf)),
-  };
+  const harm_ratio = total.benefit > 0 ? (total.benefit - total.gain) / total.benefit : null;
+  const setting = { ...result.setting, cheap_loss: total.loss, affected, harm_rate: affected ? harmed / affected : null, harm_ratio, all_full_share: shareOf(total.gain) };
+  const curves = result.curves.map((curve) => curveAgain(curve, inputs, values, total, shareOf));
+  return { ...result, stale: true, setting, rows, values, curves, gaps: gapsAgain(result, rows, values), units: unitsAgain(result, values, cheap) };
 }
 
 function gapsAgain(result, rows, values) {
@@ -137,14 +117,7 @@ function gapsAgain(result, rows, values) {
     const row = at.get(`${gap.allocator}|${budgetKey(gap)}`);
     if (gap.gap === null || !row || row.gain === null) return { ...gap, stale: true };
     const after = row.cost === null ? row.oracle_gain : taken(oracleChance(values, row.slots), values).gain;
-    return {
-      ...gap,
-      stale: true,
-      gap: row.oracle_gain - row.gain,
-      overhead: row.oracle_gain - after,
-      ranking: after - row.gain,
-      causal: null,
-    };
+    return { ...gap, stale: true, gap: row.oracle_gain - row.gain, overhead: row.oracle_gain - after, ranking: after - row.gain, causal: null };
   });
 }
 

@@ -1,6 +1,7 @@
 // One function per section: (cell, view, state) -> element. `view` is the result, or the result under other weights.
 
 const absent = (...what) => h("p", { class: "absent" }, "Not measured: ", ...what);
+const optionOf = ([value, label]) => h("option", { value }, label);
 const code = (content) => h("code", {}, content);
 
 function block(id, title, lead, ...children) {
@@ -25,19 +26,21 @@ function jump(event) {
 const rowsAt = (view, key) => view.rows.filter((row) => budgetKey(row) === key);
 const own = (rows) => rows.filter((row) => !isReference(row.allocator));
 
-// Allocators by what the result says of them at a budget, the best first; the order stays while sliders move.
+// The best of the result first; the order stays while sliders move.
 function bestFirst(cell, key, items) {
   const judged = new Map(rowsAt(cell.result, key).map((row) => [row.allocator, row.versus_random]));
-  const value = (item) => (known(judged.get(item.allocator)) ? judged.get(item.allocator) : null);
+  const value = (item) => judged.get(item.allocator) ?? null;
   const place = (item) => (["random", "random-ladder"].includes(item.allocator) ? 0 : ["never", "all-full"].includes(item.allocator) ? 1 : isReference(item.allocator) ? 3 : 2);
   const falling = (a, b) => (a === null || b === null ? compared(a, b) : b - a);
   return [...items].sort((a, b) => place(a) - place(b) || falling(value(a), value(b)));
 }
 
+const judgedRows = (cell, view, state) => bestFirst(cell, state.budget, own(rowsAt(view, state.budget)));
+
 function chipOf(row) {
   const how = standing(row);
   const words = { stale: "not judged yet", weak: "uncertain", never: "never is better", always: "always is better", unpaid: "not shown to pay" };
-  return h("span", { class: `chip ${["never", "always"].includes(how) ? "worse" : how}`, title: row.answer || row.verdict_words }, words[how] || how || row.verdict_words || "no verdict");
+  return h("span", { class: `chip ${UNIFORM.includes(how) ? "worse" : how}`, title: row.answer || row.verdict_words }, words[how] || how || row.verdict_words || "no verdict");
 }
 
 const against = (row, name) => {
@@ -48,97 +51,134 @@ const against = (row, name) => {
   return known(row[key]) ? `${form(row[key])} ${inLoss ? "in units of the loss" : "points"}${around}` : "";
 };
 
+const spanOf = (row, key, digits) => span(row[`${key}_lo`], row[`${key}_hi`], (v) => signed(v, digits));
+const UNIFORM = ["never", "always"];
+
 // The price-blind mixture of several models is named by what it does.
 const chanceWords = (row) => (chanceOf(row) === "random-ladder" ? "the best blind mixture of models" : chanceOf(row));
 
-function numbersOf(row) {
-  const [chance, never] = ["random", "never"].map((name) => against(row, name));
-  return chance ? `${chance} against ${chanceWords(row)}${never ? `, ${never.replace(" points", "")} against never escalating` : ""}` : row.reason || "no value";
-}
-
-// A verdict in one sentence: what was judged, the answer, the gain, the differences, the second opinion where it says something else.
+// A verdict in one sentence.
 function sentence(row) {
   const at = budgetLabel(row);
   const name = h("strong", {}, row.allocator);
   if (row.verdict === "infeasible" || row.gain === null) return h("p", {}, name, ` has no value at ${at}: ${row.reason || "undefined"}.`);
   const judged = row.stale ? "" : ` is ${row.answer || row.verdict_words || "without a verdict"}`;
   const gain = row.gain_share === null || beyond(row.gain_share) ? `gain ${Number(row.gain.toPrecision(3))} in units of the loss` : `gain ${percent(row.gain_share)} of the all-cheap loss`;
-  const second = row.stale || !row.second_verdict || row.second_verdict === row.verdict ? "" : `; second opinion: ${row.second_verdict} ${span(row.versus_random_second_lo, row.versus_random_second_hi, (v) => signed(v))}`;
-  return h("p", {}, name, ` at ${at}${row.spender ? "," : ""}${judged}: `, h("span", { class: "num" }, `${gain}; ${numbersOf(row)}${second}.`));
+  const [chance, never] = ["random", "never"].map((other) => against(row, other));
+  const numbers = chance ? `${chance} against ${chanceWords(row)}${never && `, ${never.replace(" points", "")} against never escalating`}` : row.reason || "no value";
+  const second = row.stale || !row.second_verdict || row.second_verdict === row.verdict ? "" : `; second opinion: ${row.second_verdict} ${spanOf(row, "versus_random_second")}`;
+  return h("p", {}, name, ` at ${at}${row.spender ? "," : ""}${judged}: `, h("span", { class: "num" }, `${gain}; ${numbers}${second}.`));
 }
 
-// What speaks against a verdict of better.
-function doubts(row) {
-  const few = (row.verdict_words || "").includes(" on few units") ? ["the gain comes from few units"] : [];
-  const rests = known(row.rests_on) ? [`it rests on ${row.rests_on}`] : [];
-  return listed([...few, ...rests, ...(row.second_verdict && row.second_verdict !== "better" ? [`the second opinion is ${row.second_verdict}`] : [])]);
+// What a unit is in data sets that are known to be real, or simulated.
+const UNIT_WORDS = { synthetic: "scene", kitti: "drive", nuscenes: "scene", argoverse2: "scenario", waymo: "scenario", nuplan: "log" };
+const datasetOf = (cell) => cell.frames?.dataset || (cell.result.provenance.cell || "").split("-")[0];
+const unitWord = (cell) => UNIT_WORDS[datasetOf(cell)] || "unit";
+
+// What speaks against a verdict of better, each with its figure.
+function doubts(cell, view, row) {
+  const { units, concentration } = view.setting;
+  const unit = unitWord(cell);
+  const found = [];
+  if ((row.verdict_words || "").includes(" on few units")) found.push(`what can be gained lies in about ${number(concentration.effective_units, 1)} of ${many(units, unit)}`);
+  const part = view.units.find((item) => item.unit === row.rests_on && item.alpha === row.alpha && row.kind === "selection" && row.gain > 0);
+  if (known(row.rests_on)) found.push(`it rests on ${unit} ${row.rests_on}${part ? ` (${percent(part.gains[row.allocator] / row.gain, 0)} of the gain)` : ""}, without which it is not shown`);
+  if (row.second_verdict && row.second_verdict !== "better") found.push(`the second opinion, a wider interval, ${row.second_verdict === "worse" ? "says worse" : "includes zero"}: ${spanOf(row, "versus_random_second")}`);
+  return found.length ? `Doubts: ${found.join("; ")}.` : "";
 }
 
-// The answer in one sentence, and the row that it is about.
-function answerOf(rows) {
+// What the full mode does where it always runs, and how much of that gain a row keeps.
+function alwaysWords(view, row, full) {
+  const { versus_never: gain, versus_never_lo: low, versus_never_hi: high } = view.rows.find((item) => item.allocator === "all-full" && budgetKey(item) === budgetKey(row)) || {};
+  if (!known(gain) || !known(low) || beyond(gain)) return {};
+  const itself = ` The expensive ${full} itself ${low > 0 ? "helps" : high < 0 ? "harms" : "is not shown to help"}: always running it ${gain < 0 ? "adds" : "removes"} ${percent(Math.abs(gain))} of the loss.`;
+  return { itself, keeps: low > 0 && row.gain_share > 0 ? `It keeps ${percent(row.gain_share / gain, 0)} of the gain of always running ${full}, with ${percent(row.escalated / row.inputs, 0)} of the runs.` : "" };
+}
+
+// The decision in one sentence, what stands below it, and its row. Settled: nothing speaks against it.
+function answerOf(cell, view, rows) {
   const at = `${share(rows[0].alpha)}${{ latency: " of the time", energy: " of the energy", money: " of the money" }[rows[0].kind] || ""}`;
-  const first = (how) => rows.find((row) => standing(row) === how);
   if (rows[0].stale) return { words: `With other loss weights, at ${at}: the values below are exact, the verdicts need the command.` };
-  const [good, weak, unpaid] = ["better", "weak", "unpaid"].map(first);
-  const beaten = first("never") || first("always");
-  if (good) return { row: good, words: `Run ${good.allocator} at ${at}: ${numbersOf(good)}.` };
-  if (weak) return { row: weak, words: `Perhaps ${weak.allocator} at ${at}, but ${doubts(weak)}: ${numbersOf(weak)}.` };
-  const closest = rows.find((row) => known(row.versus_random));
-  const why = beaten ? `${standing(beaten)} escalating is better` : unpaid ? "no gain over never escalating is certain" : `none is shown to beat ${chanceWords(rows[0])}`;
-  return { words: `Nothing here is shown to be worth it at ${at}: ${why}. ${closest ? `Closest: ${closest.allocator}, ${numbersOf(closest)}.` : rows[0].reason ? `${rows[0].allocator}: ${rows[0].reason}.` : ""}` };
-}
-
-function others(rows) {
-  const kinds = [["better", "worth running"], ["weak", "uncertain"], ["unpaid", "not shown to pay"], ["never", "beaten by never escalating"], ["always", "beaten by always escalating"], ["unresolved", "not told apart from random"], ["worse", "worse than random"], ["infeasible", "unable to pay for themselves"], ["", "without a verdict"]];
-  const parts = kinds.map(([how, words]) => [rows.filter((row) => standing(row) === how), words]).filter(([items]) => items.length);
-  return rows[0].stale ? "" : `${count(rows.length)} ${rows.length === 1 ? "allocator" : "allocators"}: ${parts.map(([items, words]) => `${items.length} ${words}${items.length < 4 ? ` (${listed(items.map((row) => row.allocator))})` : ""}`).join(", ")}.`;
+  const row = ["better", "weak", "unpaid"].map((how) => rows.find((item) => standing(item) === how)).find(Boolean) || rows.find((item) => known(item.versus_random ?? item.versus_random_loss));
+  if (!row) return { words: `${rows[0].allocator} has no value at ${at}: ${rows[0].reason || "undefined"}.` };
+  const [how, full, name] = [standing(row), view.setting.modes.at(-1), row.allocator];
+  const blind = chanceOf(row) === "random" ? "choosing at random" : chanceWords(row);
+  const chance = `${against(row, "random")} against ${blind}`;
+  const never = against(row, "never") && `${against(row, "never").replace(" points", "")} against never running ${full}.`;
+  const { itself = "", keeps = "" } = alwaysWords(view, row, full);
+  if (how === "better") return { row, settled: true, words: `Run ${name} at ${at}: ${chance}.`, more: [never, keeps] };
+  if (how === "weak" || how === "unpaid") return { row, words: `Not settled: ${name} at ${at} may be worth it: ${chance}.`, more: [how === "unpaid" ? `Not shown to pay: ${never}` : never, keeps, doubts(cell, view, row)] };
+  const more = [`${chance}${never ? `; ${never}` : "."}`];
+  if (how === "unresolved") return { row, more, words: `Not shown: choosing ${at} by ${name} may be no better than ${blind}.${itself}` };
+  return { row, more, harmful: true, words: `No: ${how === "worse" ? `choosing ${at} by ${name} is worse than ${blind}` : `${how} running ${full} is better than choosing ${at} by ${name}`}.${itself}` };
 }
 
 const driving = (cell) => Boolean((cell.frames && !cell.frames.rows) || cell.result.provenance.cell);
 
-function dataWords(cell) {
-  const id = cell.result.provenance.cell;
-  const name = cell.frames ? cell.frames.dataset : id ? id.split("-")[0] : null;
-  return name === "synthetic" ? "Synthetic data (a simulated world, not real drives)" : name ? `Data set ${name}` : "A table of losses (its data set is not named)";
+// The data in one line.
+function dataLine(cell, view, row) {
+  const { modes, inputs, units } = view.setting;
+  const name = datasetOf(cell);
+  const unit = unitWord(cell);
+  const kind = name === "synthetic" ? "Simulated data" : name ? `${UNIT_WORDS[name] ? "Real data" : "Data"} (${name})` : "A table of losses";
+  return h("p", { class: "kicker" }, h("strong", {}, kind), UNIT_WORDS[name] ? "" : ", real or simulated is not stated", cell.name === name ? "" : ` · ${cell.name}`,
+    ` · ${many(inputs, "input")} in ${units} `, term("unit", `${unit}${units === 1 ? "" : "s"}`), unit === "unit" ? " (groups)" : "",
+    ` · ${["cheap", ...modes.slice(0, -1)].join(" → ").replace(" →", "")} → expensive ${modes.at(-1)} · budget ${row.kind === "selection" && !row.spender ? `${share(row.alpha)} of the inputs` : budgetLabel(row)}`, cell.date ? ` · judged ${cell.date}` : "");
 }
 
-function nextStep(cell, row) {
+// What would settle it, then the router; the router alone if it is settled, none if it harms.
+function nextSteps(cell, { row, settled, harmful }) {
   const { provenance } = cell.result;
-  const folder = provenance.cell ? quoted(groupOf(cell)) : "values.csv";
-  const costs = provenance.cell ? "" : " --costs costs.toml";
-  const rails = row && ["mj_gpu", "mj_all"].includes(row.convention) ? ` --rails ${row.convention}` : "";
-  const budget = row && row.kind !== "selection" ? `${costs} --budget ${row.kind}${rails}${row.accounting === "skipping" ? " --skipping" : ""}` : "";
-  return row && !row.spender
-    ? [`Choose its threshold, and write the router that runs it:`, `deepval threshold ${folder} -s ${quoted(provenance.cell ? row.allocator : `${row.allocator}.csv`)} --alpha ${row.alpha}${budget} --out router.json`]
-    : ["See how many units would settle it, and what decides here:", `deepval diagnose ${folder} --resolve 0.02`];
+  const files = provenance.files || {};
+  const command = (name, ...more) => commandLines([`deepval ${name} ${quoted(files.values || (provenance.cell ? "CELL" : "VALUES"))}`, ...(files.options || "").split("\n").filter((word) => word && !(name === "threshold" && word.startsWith("--units="))).map(quoted), ...more]);
+  if (!row || row.spender) return [["See how many units would settle it, and what decides here:", command("diagnose", "--resolve 0.02")]];
+  const file = (row.allocator !== "values" && files[row.allocator]) || (provenance.cell ? row.allocator : "SCORES");
+  const costs = provenance.cell || (files.options || "").includes("--costs=") ? "" : "--costs COSTS";
+  const rails = ["mj_gpu", "mj_all"].includes(row.convention) ? `--rails ${row.convention}` : "";
+  const budget = [`-s ${quoted(file)}`, `--alpha ${row.alpha}`, ...(row.kind === "selection" ? [] : [costs, `--budget ${row.kind}`, rails, row.accounting === "skipping" ? "--skipping" : ""])];
+  const size = Math.abs(row.versus_random) < 0.005 ? 0.02 : Number(Math.abs(row.versus_random).toPrecision(2));
+  const check = [`First: how many ${unitWord(cell)}s would settle it (${Number((100 * size).toPrecision(2))} points)?`, command("diagnose", ...budget, `--resolve ${size}`)];
+  const run = [settled ? "Choose its threshold, and write its router:" : "Or run it anyway: its threshold and router.", command("threshold", ...budget, "--out router.json")];
+  return settled ? [run] : harmful ? [check] : [check, run];
 }
 
 function hero(cell, view, state) {
-  const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget)));
+  const rows = judgedRows(cell, view, state);
   const { setting } = view;
-  const answer = rows.length ? answerOf(rows) : { words: "No allocator was judged." };
-  const [why, command] = nextStep(cell, answer.row);
-  return h("section", { class: "hero", id: "verdict", "aria-label": "Verdict" },
-    h("p", { class: "kicker" }, h("strong", {}, dataWords(cell)), ` · ${cell.name} · ${setting.modes.join(" → ")} · ${many(setting.inputs, "input")} in ${setting.units} `, term("unit", setting.units === 1 ? "unit" : "units"), ` · ${budgetLabel(rows[0] || view.rows[0])}`),
+  const full = setting.modes.at(-1);
+  const answer = rows.length ? answerOf(cell, view, rows) : { words: "No allocator was judged." };
+  const words = h("p", { class: "note" });
+  const node = h("section", { class: "hero", id: "verdict", "aria-label": "Verdict" },
+    dataLine(cell, view, rows[0] || view.rows[0]),
     h("h1", {}, answer.words),
-    rows.length ? h("p", { class: "lead others" }, others(rows)) : null,
+    answer.more ? h("p", { class: "below" }, answer.more.filter(Boolean).join(" ")) : null,
     h("div", { class: "first" },
-      h("div", {}, rows.length ? differences(cell, view, state) : null),
-      h("div", {}, h("h3", {}, `Does ${setting.modes[setting.modes.length - 1]} help or harm${setting.modes.length > 2 ? ` against ${setting.modes[0]}` : ""}?`), signBar(setting),
-        h("h3", {}, "What next"), h("p", {}, why), h("pre", { class: "command", id: "next", tabindex: "0" }, command.replace(/ (-s|--\w)/g, " \\\n  $1")),
-        h("p", { class: "note" }, "Words: ", ["points", onLadder(rows) ? "random-ladder" : "random", "never", "interval", "second opinion", "rests on", "verdict"].map((name, i) => [i ? ", " : "", term(name)]), "; ", h("a", { href: "#glossary", onclick: jump }, "all words"), "."))));
+      h("div", {}, rows.length ? differences(cell, view, state, answer.row) : null),
+      h("div", {}, h("h3", {}, `Does ${full} help or harm${setting.modes.length > 2 ? ` against ${setting.modes[0]}` : ""}?`), signBar(setting),
+        h("p", { class: "small" }, `Counted: inputs whose loss falls or rises with ${full}.`),
+        h("h3", {}, "What next"), nextSteps(cell, answer).map(([why, command], i) => [h("p", {}, why), h("pre", { class: "command", id: i ? "then" : "next", tabindex: "0" }, command)]), words)));
+  const said = [...node.querySelectorAll("p, h1, h3, .legend")].map((item) => item.textContent).join(" ");
+  const used = Object.keys(GLOSSARY).filter((name) => new RegExp(`\\b${name}s?\\b`).test(said) || (name === "interval" && said.includes("[")));
+  return fill(words, {}, ["Words: ", used.map((name, i) => [i ? ", " : "", term(name)]), "; ", h("a", { href: "#glossary", onclick: jump }, "all words"), "."]) && node;
 }
 
 // Every verdict as a sentence, and what it rests on.
 function verdictsSection(cell, view, state) {
-  const rows = bestFirst(cell, state.budget, own(rowsAt(view, state.budget)));
+  const rows = judgedRows(cell, view, state);
   const verdicts = (items) => h("ul", { class: "verdicts" }, items.map((row) => h("li", { "data-allocator": row.allocator }, chipOf(row), sentence(row))));
   const spending = own(view.rows).filter((row) => row.spender && !rows.includes(row));
   return h("section", { class: "plain", id: "verdicts", "aria-label": "Verdicts" },
     view.warnings.map((warning) => h("p", { class: "note warn" }, warning)),
     spending.length ? verdicts(spending) : null,
     folded(`Every verdict in words (${rows.length})`, verdicts(rows)),
-    h("p", { class: "note" }, `${many(view.comparisons, "comparison")} with random; no correction for multiple comparisons${view.rows.some((row) => known(row.versus_random_loss_simultaneous_lo)) ? ", but the table has intervals for all rows at once" : ""}. Brackets are 95 % intervals over units${drawsWords(view)}.`));
+    h("p", { class: "note" }, `${comparisonWords(view)}Brackets are 95 % intervals over units${drawsWords(view)}.`));
+}
+
+function comparisonWords(view) {
+  if (view.comparisons < 2) return "";
+  const [names, budgets] = [(row) => row.allocator, budgetKey].map((key) => new Set(own(view.rows).map(key)).size);
+  const from = names * budgets === view.comparisons ? ` (${many(names, "allocator")} × ${many(budgets, "budget")})` : "";
+  return `${many(view.comparisons, "comparison")} with random${from}, not corrected for their number${view.rows.some((row) => known(row.versus_random_loss_simultaneous_lo)) ? ", but the table has intervals for all rows at once" : ""}. `;
 }
 
 function drawsWords(view) {
@@ -156,10 +196,10 @@ function overview(cells, cell, state, choose) {
       const row = other.result.rows.find((item) => item.allocator === name && budgetKey(item) === state.budget);
       if (!row) return h("td", {}, h("span", { class: "undefined" }, "not judged"));
       if (row.versus_random === null) return h("td", {}, h("span", { class: "undefined", title: row.reason }, row.verdict || row.verdict_words || "undefined"));
-      return h("td", { "data-tip": `${row.answer || row.verdict}\n${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}` }, h("span", { class: markOf(row) }, `${signed(row.versus_random)}${row.verdict === "worse" ? "*" : ""}`));
+      return h("td", { "data-tip": `${row.answer || row.verdict}\n${spanOf(row, "versus_random")}` }, h("span", { class: markOf(row) }, `${signed(row.versus_random)}${row.verdict === "worse" ? "*" : ""}`));
     })));
   const budget = cells.flatMap((cell) => cell.result.rows).find((row) => budgetKey(row) === state.budget);
-  return block("overview", "All cells at a glance", `As judged: difference with random in points of the all-cheap loss at ${budget ? budgetLabel(budget) : "this budget"}; blue where it is worth it and nothing speaks against it, orange with an asterisk where it is worse. Choose a cell to read below.`,
+  return block("overview", "All cells at a glance", `As judged: points against random at ${budget ? budgetLabel(budget) : "this budget"}. Blue: worth it, and nothing speaks against it; orange, with an asterisk: worse. Choose a cell to read below.`,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Overview of cells" }, h("table", { class: "overview" }, h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "words" }, "cell"), names.map((name) => h("th", { scope: "col", style: "text-align: center" }, name)))), h("tbody", {}, rows))));
 }
 
@@ -171,25 +211,26 @@ function signBar(setting) {
   const harmed = setting.harm_rate === null ? 0 : Math.round(setting.affected * setting.harm_rate);
   const helped = setting.affected - harmed;
   const parts = [["helped", helped], ["unaffected", setting.inputs - setting.affected], ["harmed", harmed]];
-  const colour = { helped: "var(--helped)", unaffected: "var(--even)", harmed: "var(--harmed)" };
+  const colour = { helped: HELPED, unaffected: "var(--even)", harmed: HARMED };
   return [h("div", { class: "signbar", role: "img", "aria-label": parts.map(([name, n]) => `${n} inputs ${name}`).join(", ") }, parts.map(([name, n]) => h("span", { style: `flex: ${n}; background: ${colour[name]}`, "data-tip": `${name}: ${n}` }))),
     legendOf(parts.map(([name, n]) => [`${name} ${count(n)} (${percent(n / setting.inputs)})`, colour[name]]))];
 }
 
 function signs(cell, view) {
-  const { setting } = view;
-  const ratio = setting.harm_ratio;
-  const best = (setting.budgets.find((item) => item.alpha === 0.2) || setting.budgets[0]);
+  const { setting, stale } = view;
+  const { harm_ratio: ratio, harm_rate: rate, concentration: spread } = setting;
+  const best = setting.budgets.find((item) => item.alpha === 0.2) || setting.budgets[0];
+  const effective = number(spread.effective_units ?? 0, 1);
   const fact = (name, value, detail) => h("div", {}, h("dt", {}, name), h("dd", {}, value), detail ? h("dd", {}, h("small", {}, detail)) : null);
   const orNot = (value, form) => (value === null ? h("span", { class: "undefined" }, "undefined") : form(value));
   return block("sign", "How much is there to gain?", ["The ", term("decision value"), " of an input is the loss under the cheap mode minus the loss under the full mode. It has a sign: more compute can make a decision worse."],
     h("dl", { class: "facts num" },
       fact("harm ratio", orNot(ratio, (v) => number(v, 3)), ratio === null ? "nothing is helped" : `${number(ratio, 2)} lost for every 1 gained`),
-      fact("harm rate", orNot(setting.harm_rate, percent), setting.harm_rate === null ? "no input is affected" : "of the affected inputs"),
+      fact("harm rate", orNot(rate, percent), rate === null ? "no input is affected" : "of the affected inputs"),
       fact("escalate everything", orNot(setting.all_full_share, percent), "of the all-cheap loss removed"),
-      view.stale ? null : fact(`oracle at ${share(best.alpha)}`, orNot(best.oracle_share, percent), `${best.budget_binds ? "more than" : "at most"} ${share(best.alpha)} of the inputs are worth escalating`),
+      stale ? null : fact(`oracle at ${share(best.alpha)}`, orNot(best.oracle_share, percent), `${best.budget_binds ? "more than" : "at most"} ${share(best.alpha)} of the inputs are worth escalating`),
       fact("all-cheap loss", count(Number(setting.cheap_loss.toPrecision(5))), `of ${many(setting.inputs, "input")}`)),
-    setting.concentration.top_unit === null || view.stale ? null : h("p", { class: "note" }, `The possible gain comes from about ${number(setting.concentration.effective_units, 1)} ${number(setting.concentration.effective_units, 1) === "1.0" ? "unit" : "units"}; the largest (unit ${setting.concentration.top_unit}) has ${percent(setting.concentration.top_share)} of it${byInput(setting)}.`));
+    spread.top_unit === null || stale ? null : h("p", { class: "note" }, `The possible gain comes from about ${effective} ${effective === "1.0" ? "unit" : "units"}; the largest (unit ${spread.top_unit}) has ${percent(spread.top_share)} of it${byInput(setting)}.`));
 }
 
 const pair = (name, colour) => ({ name, colour });
@@ -197,28 +238,33 @@ const HELPED = "var(--helped)";
 const HARMED = "var(--harmed)";
 const UNSURE = "var(--unsure)";
 const INK = "var(--ink)";
+const DOUBTED = "var(--doubted)";
 
 // Differences with random and their intervals; `kind` names the series of a row.
 function forest(id, rows, kind, others) {
   const marks = (row) => [{ mark: "rule", series: kind(row), low: row.versus_random_lo, high: row.versus_random_hi }, { mark: "point", series: kind(row), at: row.versus_random, open: row.open, shape: row.shape, column: "points" }];
   const against = listed([...new Set(rows.map(chanceOf))]);
-  return chart({ id, kind: "rows", rows, marks, unit: 100, tick: (v) => signed(v, Number.isInteger(Number((100 * v).toFixed(4))) ? 0 : 1), axis: `points of the all-cheap loss, against ${against} at the same budget`, note: (row) => (known(row.versus_random) ? "" : `${row.verdict || "undefined"}: ${row.reason || ""}`), ...others });
+  return chart({ id, kind: "rows", rows, marks, unit: 100, tick: (v) => signed(v, Number.isInteger(Number((100 * v).toFixed(4))) ? 0 : 1), axis: `points against ${against} at this budget; 1 point = 1 % of the loss with the cheap mode alone; right is better`, note: (row) => (known(row.versus_random) ? "" : `${row.verdict || "undefined"}: ${row.reason || ""}`), ...others });
 }
 
-function differences(cell, view, state) {
-  const judged = bestFirst(cell, state.budget, own(rowsAt(view, state.budget)));
-  const kind = (row) => (row.stale ? "not judged yet" : ["never", "always"].includes(row.name) ? "for comparison" : { better: "worth it", worse: "worse than random" }[markOf(row)] || "not shown");
-  const rows = [...judged, ...uniform(view, state, judged)].map((row) => ({ ...row, name: row.allocator }));
-  for (const row of rows) Object.assign(row, { open: kind(row) === "not shown", shape: ["never", "always"].includes(row.name) ? "square" : null });
+function differences(cell, view, state, chosen) {
+  const judged = judgedRows(cell, view, state);
+  const uniformRow = (row) => UNIFORM.includes(row.allocator);
+  const beaten = judged.some((row) => UNIFORM.includes(standing(row))) ? "worse than random, never or always" : "worse than random";
+  const names = { better: "worth it", weak: "uncertain", unpaid: "uncertain", worse: beaten, never: beaten, always: beaten };
+  const even = "no clear difference from random";
+  const kind = (row) => (row.stale ? "not judged yet" : uniformRow(row) ? "for comparison" : names[standing(row)] || even);
+  const rows = [...judged, ...uniform(view, state, judged)].map((row) => ({ ...row, name: uniformRow(row) ? `${row.allocator} (${row.allocator === "never" ? 0 : 100}\u2009%)` : row.allocator, bold: chosen && row.allocator === chosen.allocator }));
+  for (const row of rows) Object.assign(row, { open: [even, "uncertain"].includes(kind(row)), shape: uniformRow(row) ? "square" : null });
   return forest("versus-random", rows, kind, {
     label: "Difference with random of every allocator with its 95 % interval", stale: view.stale, valueRoom: 165,
-    series: view.stale ? [pair("not judged yet", UNSURE)] : [pair("worth it", HELPED), pair("worse than random", HARMED), pair("not shown", UNSURE), pair("for comparison", INK)],
-    valueText: (row) => (known(row.versus_random) ? `${signed(row.versus_random)}${row.stale ? "" : ` ${span(row.versus_random_lo, row.versus_random_hi, (v) => signed(v))}`}` : ""),
-    extra: (row) => (row.stale ? {} : { "second opinion": row.second_verdict || "", "second 95 %": span(row.versus_random_second_lo, row.versus_random_second_hi, (v) => signed(v, 2)), verdict: row.verdict_words || row.verdict || "" }),
+    series: view.stale ? [pair("not judged yet", UNSURE)] : [pair("worth it", HELPED), pair("uncertain", DOUBTED), pair(beaten, HARMED), pair(even, UNSURE), pair("for comparison", INK)],
+    valueText: (row) => (known(row.versus_random) ? `${signed(row.versus_random)}${row.stale ? "" : ` ${spanOf(row, "versus_random")}`}` : ""),
+    extra: (row) => (row.stale ? {} : { "second opinion": row.second_verdict || "", "second 95 %": spanOf(row, "versus_random_second", 2), verdict: row.verdict_words || row.verdict || "" }),
   });
 }
 
-// Never and always escalating against the random baseline of the rows: its own differences with them, reversed.
+// Never and always against random: its own differences with them, reversed.
 function uniform(view, state, judged) {
   const base = judged.length ? rowsAt(view, state.budget).find((row) => row.allocator === chanceOf(judged[0])) : null;
   if (!base || !known(base.gain_share)) return [];
@@ -238,10 +284,10 @@ function curves(cell, view, state) {
   });
   if (!view.curves.length || lines.every((item) => item.gain_share.every((v) => v === null))) return null;
   const budget = view.rows.find((row) => budgetKey(row) === state.budget);
-  const choice = h("select", { id: "band" }, [["all", "every allocator"], ...names.map((name) => [name, name]), ["", "none"]].map(([value, label]) => h("option", { value }, label)));
+  const choice = h("select", { id: "band" }, [["all", "every allocator"], ...names.map((name) => [name, name]), ["", "none"]].map(optionOf));
   choice.value = state.band;
-  choice.addEventListener("change", () => { state.band = choice.value; state.again("gains"); document.getElementById("band").focus(); state.remember(); });
-  return block("gain", "Over all budgets", "Share of the all-cheap loss that is removed, with bands of 95 %. At 0 nothing is escalated (never), at the right end everything (always), so all lines meet.",
+  choice.addEventListener("change", () => { state.band = choice.value; state.again("gains"); byId("band").focus(); state.remember(); });
+  return block("gain", "Over all budgets", "Share of the all-cheap loss that is removed, with bands of 95 %. All lines meet at never (left) and always (right).",
     h("p", { class: "row filters" }, h("label", { for: "band", class: "lead" }, "Band of"), choice),
     chart({ id: "gain", kind: "curve", label: "Gain against the share of inputs escalated, one line per allocator with its 95 % interval", axis: "inputs escalated, %", upAxis: "gain, % of the all-cheap loss", unit: 100, lines, series: lines, stale: view.stale, points: budget && budget.kind === "selection" ? [budget.alpha] : [] }));
 }
@@ -281,7 +327,7 @@ function charged(cell, view, state) {
   // The chart of the chosen share is open, the others are folded.
   const pairs = charts.filter(Boolean);
   const open = pairs.find(([first]) => String(first.alpha) === state.budget.split("|")[1]) || pairs[0];
-  return open && block("charged", "With and without its own cost", "An allocator pays for its own computation from the same budget, so fewer inputs can be escalated. Open: gain at the same share without its cost; filled: with its cost.", h("h3", {}, budgetLabel(open[0])), open[1], pairs.filter((item) => item !== open).map(([first, node]) => folded(budgetLabel(first), node)));
+  return open && block("charged", "With and without its own cost", "An allocator pays for its own computation from the budget, so fewer inputs can be escalated. Open: gain without its cost; filled: with it.", h("h3", {}, budgetLabel(open[0])), open[1], pairs.filter((item) => item !== open).map(([first, node]) => folded(budgetLabel(first), node)));
 }
 
 function gapSplit(cell, view, state) {
@@ -321,7 +367,7 @@ function streamsSection(cell, view, state) {
 
 function unitsSection(cell, view) {
   if (!view.units.length) return null;
-  const value = (unit, name) => { const found = view.units.find((item) => item.unit === unit); return name === "oracle" ? found.oracle_gain : found.gains[name]; };
+  const value = (unit, name) => { const { gains, oracle_gain: oracle } = view.units.find((item) => item.unit === unit); return { ...gains, oracle }[name]; };
   return block("units", "Unit by unit", "Gain of each allocator by unit at the headline budget, in units of the loss. A verdict that depends on one unit is weak.", chart({
     id: "units", kind: "heat", label: `Gain by unit at ${share(view.units[0].alpha)}`, axis: "allocator", value, names: [...Object.keys(view.units[0].gains), "oracle"],
     units: [...view.units].sort((a, b) => b.oracle_gain - a.oracle_gain).map((unit) => unit.unit), series: [pair("gain", HELPED), pair("loss", HARMED), pair("nothing", "var(--even-wash)")],
@@ -333,7 +379,7 @@ function tablesSection(cell, view) {
     h("button", { type: "button", id: "save-all-csv", onclick: () => saveFile(`${cell.name}.csv`, cell.csv, "text/csv") }, "Save every row, unrounded, as CSV"),
     h("button", { type: "button", id: "save-all-latex", onclick: () => saveFile(`${cell.name}.tex`, cell.latex + cell.tables.map((table) => table.latex).join("\n") + "\n", "text/x-tex") }, "Save all tables as LaTeX"));
   return block("tables", "All tables", "Blue: better than random, and neither never nor always escalating is better; asterisk: worse than random. Press a heading to sort by it.", cell.tables.map((table, i) => folded(table.title, resultTable(cell, table, view, i))), whole,
-    view.stale ? h("p", { class: "note" }, "The files hold the result as it was judged, not the weights chosen above.") : null);
+    view.stale ? h("p", { class: "note" }, "The files hold the result as judged, not the weights chosen above.") : null);
 }
 
 function source(cell, view) {

@@ -11,6 +11,7 @@ function fill(node, attributes, children) {
   for (const child of children.flat(3)) if (child !== null && child !== undefined && child !== "") node.append(child);
   return node;
 }
+const byId = (id) => document.getElementById(id);
 const h = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
@@ -42,7 +43,7 @@ const REFERENCES = ["random", "random-ladder", "never", "all-full", "oracle", "o
 const nameOf = (row) => (row.allocator === "all-full" ? "always" : row.allocator);
 // What is shown to be better and needs no allocator.
 const surpassedBy = (row) => (row.never_verdict === "worse" ? "never" : row.always_fits && row.always_verdict === "worse" ? "always" : "");
-// What a row amounts to. Better only if nothing speaks against it: never and always escalating, few units, one unit, the second opinion.
+// What a row amounts to. Better only if nothing speaks against it: never, always, few units, one unit, the second opinion.
 function standing(row) {
   if (row.verdict === "infeasible") return row.verdict;
   if (row.stale) return "stale";
@@ -58,7 +59,7 @@ const onLadder = (rows) => rows.some((row) => row.oracle === "oracle-ladder");
 const isReference = (name) => REFERENCES.includes(name);
 
 function listed(names) {
-  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names[names.length - 1]}`;
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
 function saveFile(name, text, type) {
@@ -77,25 +78,4 @@ function csvOf(header, rows) {
   return [header, ...rows].map((row) => row.map((text) => cell(String(text))).join(",")).join("\n") + "\n";
 }
 
-// Words, for hovering and for the list at the end.
-const GLOSSARY = {
-  unit: "A group of inputs that belong together, such as a drive, a user or a task (cluster). Intervals draw whole units.",
-  allocator: "What decides which inputs get the expensive mode (router, policy, gate).",
-  mode: "A way to process an input: cheap or full (model, arm, fidelity).",
-  escalate: "Run the full mode on an input (route, defer).",
-  always: "Escalates everything.",
-  "decision value": "Loss under the cheap mode minus loss under the full mode, for one input. Negative: escalating harms.",
-  budget: "How much may be escalated: a share of the inputs, or of what escalating all would cost in time, energy or money.",
-  points: "Hundredths of the all-cheap loss: the loss if nothing is escalated.",
-  gain: "Loss that an allocator removes, as a share of the all-cheap loss.",
-  nDG: "Normalized decision gain: the share of the oracle's gain.",
-  random: "Escalates as many inputs, chosen by chance.",
-  "random-ladder": "Among several models: the best mixture that looks at no input.",
-  never: "Escalates nothing: its gain is zero.",
-  oracle: "Escalates the inputs of largest value. Nobody can run it: it uses the answer.",
-  interval: "95 % interval over draws of units. Better or worse: it excludes zero.",
-  verdict: "What the interval says: better, worse, or not told apart (unresolved).",
-  "rests on": "Without that one unit the verdict would be another.",
-  "second opinion": "A wider interval for few or unequal units. If it disagrees, the verdict is uncertain.",
-};
 const term = (name, words = name) => h("span", { class: "term", tabindex: "0", "data-tip": GLOSSARY[name] }, words);

@@ -2,6 +2,9 @@
 
 const quoted = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
+// Words are put into lines, and none is broken.
+const commandLines = (words, room = 44) => wrapped(words.filter(Boolean), room).join(" \\\n  ");
+
 function commandOf(result, weights) {
   const { provenance, inputs, rows } = result;
   const unique = (values) => [...new Set(values)];
@@ -23,25 +26,18 @@ function commandOf(result, weights) {
   words.push("--draws", method === "exact" ? "exact" : String(n));
   if (known(seed)) words.push("--seed", String(seed));
   words.push("--out", "reweighted.json");
-  // One line for each option; the same option again stays on its line.
-  let last = null;
-  const lines = words.map((word) => {
-    const breaks = /^--?[a-z]/.test(word) && word !== last;
-    if (/^--?[a-z]/.test(word)) last = word;
-    return `${breaks ? " \\\n  " : " "}${quoted(word)}`;
-  });
-  return lines.join("").trimStart();
+  return commandLines(words.map(quoted), 76);
 }
 
 const sameWeights = (one, other) => Object.keys(one).every((name) => one[name] === other[name]);
 
 function weightsSection(cell, state, changed) {
   const { inputs } = cell.result;
-  const lead = "Actions do not depend on these weights, so the page computes every point value again while you move a slider. Intervals and verdicts turn grey: the command below makes new ones.";
+  const lead = "Actions do not depend on these weights, so point values follow the sliders. Intervals and verdicts turn grey: the command below makes new ones.";
   const title = "Try other loss weights";
   if (!inputs) return null;
   const fixedNames = Object.keys(inputs.weights).filter((name) => !inputs.free.includes(name));
-  const closed = fixedNames.length ? h("p", { class: "note" }, `The weights of ${listed(fixedNames)} also shape the plan. Other weights would change the actions and need another cell, so they have no slider.`) : null;
+  const closed = fixedNames.length ? h("p", { class: "note" }, `The weights of ${listed(fixedNames)} also shape the plan: other values need another cell.`) : null;
   if (!inputs.free.length) return block("weights", title, null, closed);
   const weights = state.weights[cell.name];
   const command = h("pre", { class: "command", id: "command", tabindex: "0" });
@@ -74,7 +70,7 @@ function weightsSection(cell, state, changed) {
   section.refresh = () => {
     controls.forEach((control) => control.show());
     command.textContent = commandOf(cell.result, weights);
-    status.textContent = sameWeights(weights, inputs.weights) ? "These are the weights of the result: everything on the page is as judged." : "Point values use these weights. Intervals and verdicts in grey do not.";
+    status.textContent = sameWeights(weights, inputs.weights) ? "Everything on the page is as judged." : "Point values use these weights. Intervals and verdicts in grey do not.";
   };
   section.refresh();
   return section;
