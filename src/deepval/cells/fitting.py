@@ -5,7 +5,7 @@ Labels come from training and validation units only: a fit that names a test uni
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
@@ -376,25 +376,39 @@ def rows_on(
     return np.concatenate([allocator.feature_set.rows(sight)[sight.view.detections.run] for sight in sights])
 
 
-def out_of_fold(cell: BuiltCell, recipe: str | Recipe, *, folds: int = 5, seed: int = 0, map_fits: Map = map) -> Scored:
-    """Scores of all inputs, each by an allocator that was fitted on the units of the other folds.
+def out_of_fold(
+    cell: BuiltCell,
+    recipe: str | Recipe,
+    *,
+    folds: int = 5,
+    units: str | Sequence[str] = "all",
+    seed: int = 0,
+    map_fits: Map = map,
+) -> Scored:
+    """Scores of all inputs of some units, each by an allocator that was fitted on the units of the other folds.
 
     Units with inputs, sorted as text, are dealt out to the folds in turn, test units among them. A judgement of these
     scores is therefore not held out in the sense of the split. `map_fits` maps the fits over the folds.
     """
     chosen = recipe_by_name(recipe) if isinstance(recipe, str) else recipe
-    numbers = np.unique(unit_folds(cell.table, folds)).tolist()
-    parts = list(map_fits(partial(_fold, cell, chosen, folds, seed), numbers))
+    table = cell.table.restrict(_units_with_inputs(cell, units_of(cell.split, units)))
+    fold, unit = unit_folds(table, folds), table.unit_ids[table.unit]
+    dealt = [sorted(set(unit[fold == number].tolist())) for number in np.unique(fold).tolist()]
+    pairs = [(sorted(set(unit.tolist()) - set(unseen)), unseen) for unseen in dealt]
+    parts = list(map_fits(partial(_fold, cell, chosen, seed, _KEEPER.get()), pairs))
     inputs, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("input", "score"))
     reason = next((part.reason for part in parts if part.reason), None)
-    return Scored(chosen.name, "deployable", inputs, scores, parts[0].modes, len(cell.table), reason)
+    return Scored(chosen.name, "deployable", inputs, scores, parts[0].modes, len(table), reason)
 
 
-def _fold(cell: BuiltCell, recipe: Recipe, folds: int, seed: int, number: int) -> Scored:
-    """Scores of the inputs of one fold by a fit on the other folds."""
-    fold, unit = unit_folds(cell.table, folds), cell.table.unit_ids[cell.table.unit]
-    seen, unseen = (sorted(set(unit[rows].tolist())) for rows in (fold != number, fold == number))
-    return score_on(cell, _fit_to_target(cell, recipe, seen, recipe.target, seed=seed), units=unseen)
+def _fold(
+    cell: BuiltCell, recipe: Recipe, seed: int, keeper: Keeper | None, units: tuple[list[str], list[str]]
+) -> Scored:
+    """Scores of the inputs of one fold by a fit on the other folds; in a worker, too, fits are asked for first."""
+    seen, unseen = units
+    with nullcontext() if keeper is None else fits_kept_by(keeper):
+        fitted = _fit_to_target(cell, recipe, seen, recipe.target, seed=seed)
+    return score_on(cell, fitted, units=unseen)
 
 
 def _defined_scores(

@@ -341,7 +341,7 @@ def case_of(cell: "BuiltCell", costs: Costs | None = None) -> EvaluationData:
     return EvaluationData(cell.folder, table, cell, own_costs=costs is None)
 
 
-def shared_seeds(cells: "Mapping[str, BuiltCell]", seed: int, *, units: str = "test") -> dict[str, int]:
+def shared_seeds(cells: "Mapping[str, BuiltCell]", seed: int, *, units: str | Sequence[str] = "test") -> dict[str, int]:
     """Per cell, the seed of its draws: cells with the same units of this role share it."""
     return seeds_by_units({name: units_of(cell.split, units) for name, cell in cells.items()}, seed)
 

@@ -25,6 +25,7 @@ from deepval.judging.allowances import LEVELS, RAILS, Selection
 from deepval.paper.analysis import ALPHAS, ANALYSES, GROUPS, REPORT_ONLY, Analysis, Option, analysis
 from deepval.paper.parts import PARTS, Choices, RunCell
 from deepval.paper.run import rows_of
+from deepval.paper.stored_files import storing_fits
 from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
@@ -388,7 +389,8 @@ def _rows(
         for name, cell in built.items()
     ]
     workers: Workers | None = values.get("workers")
-    with nullcontext() if workers is None else workers.start() as engine:
+    storing = storing_fits(sources.work) if sources.specs else nullcontext()
+    with storing, nullcontext() if workers is None else workers.start() as engine:
         passed = {} if engine is None else {"map_fits": engine.map}
         rows = rows_of(
             declared, cells, settings, command=f"analyse {declared.name}", saved=saved, watch=watch, **passed

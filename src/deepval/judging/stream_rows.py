@@ -9,13 +9,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from deepval.arrays import Float, InputFloats, InputInts, InputNumbers, Int
 from deepval.errors import InputError
-from deepval.judging import selections
+from deepval.judging import causal_bounds, selections
 from deepval.judging.allowances import Allowance, no_prize
 from deepval.judging.policies import (
     AdaptiveThreshold,
@@ -24,6 +24,7 @@ from deepval.judging.policies import (
     Policy,
     TokenBucket,
 )
+from deepval.judging.priced_policies import ConformalHarm, DualPrice, ReplayThreshold, VirtualQueue, score_scale
 from deepval.judging.resamples import Resamples, Sample
 from deepval.results import Reason, Stream, in_words, joined, known
 from deepval.tables.scores import Scores
@@ -35,6 +36,16 @@ ETAS = (0.005, 0.01, 0.02, 0.05, 0.1)
 """Step sizes that an adaptive threshold is tuned over."""
 CAPS = (1.0, 2.0, 5.0, 10.0, math.inf)
 """Capacities that a token bucket is tuned over."""
+STEPS = (0.01, 0.03, 0.1, 0.3, 1.0)
+"""First steps that a dual price is tuned over, in units of the scores' standard deviation."""
+DEBTS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+"""Debts that a virtual queue is tuned over."""
+PAPER = ("frozen threshold", "causal cap", "adaptive threshold", "token bucket")
+"""The paper's policies."""
+BEYOND = ("dual price", "virtual queue", "replay threshold", "conformal harm")
+"""Policies beyond the paper's."""
+HINDSIGHT = ("all units", "quota per unit", "cap, random order", "cap, hindsight", "cap, best threshold")
+"""What the same scores gain if a policy under the cap knew more than it can (`judging.causal_bounds`)."""
 
 
 class Trial(NamedTuple):
@@ -60,36 +71,41 @@ class TunedPolicy(Generic[Tunable]):
     tried: tuple[Trial, ...]
 
 
-def tune_adaptive_threshold(
-    score: InputFloats,
-    unit: InputInts,
-    *,
-    order: InputNumbers,
-    value: InputFloats,
-    alpha: float,
-    etas: Sequence[float] = ETAS,
-) -> TunedPolicy[AdaptiveThreshold]:
-    """The adaptive threshold with the eta that does best on the validation units."""
-    policies = [AdaptiveThreshold(eta, score, alpha) for eta in etas]
-    return _tune(policies, etas, score=score, unit=unit, order=order, value=value, alpha=alpha)
+def tune(
+    name: str, score: InputFloats, unit: InputInts, *, order: InputNumbers, value: InputFloats, alpha: float
+) -> Policy:
+    """The policy of this name for the rate alpha, calibrated and tuned on the calibration units."""
+    about = {"score": score, "unit": unit, "order": order, "value": value, "alpha": alpha}
+    frozen = FrozenThreshold.calibrate(score, alpha)
+    start = (frozen.theta, score_scale(score), alpha)
+    match name:
+        case "frozen threshold":
+            return frozen
+        case "causal cap":
+            return CausalCap(frozen, alpha)
+        case "adaptive threshold":
+            return tune_among([AdaptiveThreshold(eta, score, alpha) for eta in ETAS], ETAS, **about).policy
+        case "token bucket":
+            return tune_among([TokenBucket(cap, frozen, alpha) for cap in CAPS], CAPS, **about).policy
+        case "dual price":
+            return tune_among([DualPrice(*start, eta) for eta in STEPS], STEPS, **about).policy
+        case "virtual queue":
+            return tune_among([VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about).policy
+        case "conformal harm":
+            return ConformalHarm.within(score, unit, value, alpha=alpha)
+        case _:
+            shares = [share for part in range(1, 51) if (share := alpha * part / 10) <= 1]
+            replayed = [ReplayThreshold(cut, alpha) for cut in FrozenThreshold.calibrate_each(score, shares)]
+            return tune_among(replayed, shares, **about, tolerance=1.0).policy  # the cap keeps the rate
 
 
-def tune_token_bucket(
-    score: InputFloats,
-    unit: InputInts,
-    *,
-    order: InputNumbers,
-    value: InputFloats,
-    alpha: float,
-    caps: Sequence[float] = CAPS,
-) -> TunedPolicy[TokenBucket]:
-    """The token bucket, over the threshold calibrated at alpha, with the cap that does best in validation."""
-    threshold = FrozenThreshold.calibrate(score, alpha)
-    policies = [TokenBucket(cap, threshold, alpha) for cap in caps]
-    return _tune(policies, caps, score=score, unit=unit, order=order, value=value, alpha=alpha)
+def setting_of(policy: Any) -> float | None:
+    """The tuned setting of a policy; None if it has none, or an infinite one."""
+    settings = [getattr(policy, name) for name in ("eta", "cap", "debt") if hasattr(policy, name)]
+    return next((setting for setting in settings if math.isfinite(setting)), None)
 
 
-def _tune(
+def tune_among(
     policies: Sequence[Tunable],
     candidates: Sequence[float],
     *,
@@ -98,7 +114,9 @@ def _tune(
     order: InputNumbers,
     value: InputFloats,
     alpha: float,
+    tolerance: float = RATE_TOLERANCE,
 ) -> TunedPolicy[Tunable]:
+    """The one of some policies, with these settings, that does best on the validation units."""
     if not policies or value.shape != score.shape or not np.isfinite(value).all():
         raise InputError(
             "Tuning needs at least one candidate and a finite decision value per input, got "
@@ -109,7 +127,7 @@ def _tune(
         escalated = policy.decide(score, unit, order) > 0
         rate = int(escalated.sum()) / score.size
         tried.append(Trial(candidate, rate, gain=math.fsum(value[escalated])))
-    return TunedPolicy(policies[best_trial(tried, alpha)], tuple(tried))
+    return TunedPolicy(policies[best_trial(tried, alpha, tolerance)], tuple(tried))
 
 
 def best_trial(tried: Sequence[Trial], alpha: float, tolerance: float = RATE_TOLERANCE) -> int:
@@ -172,15 +190,20 @@ def streams(
     scores: Sequence[Scores],
     allowances: Sequence[Allowance],
     *,
-    calibrated_on: tuple[ValueTable, Sequence[Scores]],
+    calibrated_on: tuple[ValueTable, Sequence[Scores]] | int,
 ) -> tuple[list[Streamed], dict[tuple[str, int], Cap]]:
-    """Rows of every policy, and the causal cap's gain by allocator and index of the budget."""
-    calibration_table, calibration_scores = calibrated_on
-    deciders = [
-        Decider(own.name, partial(_acceptances, own.values, resamples.table, other.values, calibration_table), own)
-        for own, other in zip(scores, calibration_scores, strict=True)
-        if not own.modes
-    ]
+    """Rows of every policy, and the causal cap's gain by allocator and index of the budget.
+
+    If `calibrated_on` is a number of folds, each fold of the judged units is calibrated on the others.
+    """
+    table = resamples.table
+    if isinstance(calibrated_on, int):
+        deciding = [partial(_acceptances_by_fold, own.values, table, calibrated_on) for own in scores]
+    else:
+        calibration_table, others = calibrated_on
+        pairs = zip(scores, others, strict=True)
+        deciding = [partial(_acceptances, own.values, table, other.values, calibration_table) for own, other in pairs]
+    deciders = [Decider(own.name, decide, own) for own, decide in zip(scores, deciding, strict=True) if not own.modes]
     streamed_rows: list[Streamed] = []
     caps: dict[tuple[str, int], Cap] = {}
     for index, allowed in enumerate(allowances):
@@ -241,19 +264,42 @@ def _acceptances(
     calibration_score: Float[np.ndarray, "calibration"],
     calibration_table: ValueTable,
     rate: float,
+    *,
+    names: Sequence[str] = PAPER,
 ) -> Iterator[Acceptance]:
-    """The four policies at a rate, calibrated and tuned on the calibration units."""
+    """Policies at a rate, calibrated and tuned on the calibration units."""
     at = times(table)
-    frozen = FrozenThreshold.calibrate(calibration_score, rate)
-    yield Acceptance("frozen threshold", None, frozen.expected(score))
-    capped = CausalCap(frozen, rate)
-    yield Acceptance("causal cap", None, capped.decide(score, table.unit, at))
     tuning = {"order": times(calibration_table), "value": calibration_table.decision_values, "alpha": rate}
-    adaptive = tune_adaptive_threshold(calibration_score, calibration_table.unit, **tuning).policy
-    yield Acceptance("adaptive threshold", adaptive.eta, adaptive.decide(score, table.unit, at))
-    bucket = tune_token_bucket(calibration_score, calibration_table.unit, **tuning).policy
-    size = bucket.cap if math.isfinite(bucket.cap) else None
-    yield Acceptance("token bucket", size, bucket.decide(score, table.unit, at))
+    for name in names:
+        policy = tune(name, calibration_score, calibration_table.unit, **tuning)
+        frozen = type(policy) is FrozenThreshold
+        weights = policy.expected(score) if frozen else policy.decide(score, table.unit, at)
+        yield Acceptance(name, setting_of(policy), weights)
+
+
+def _acceptances_by_fold(score: InputFloats, table: ValueTable, folds: int, rate: float) -> Iterator[Acceptance]:
+    """Every policy, calibrated for each fold of units on the others, after the same scores in hindsight."""
+    at, value = times(table), table.decision_values
+    accepts = (
+        lambda rows: causal_bounds.unit_quota(score[rows], rate),
+        lambda rows: causal_bounds.random_order(score[rows], rate),
+        lambda rows: causal_bounds.capped_hindsight(score[rows], rate),
+        lambda rows: causal_bounds.unit_threshold(score[rows], rate, value[rows]),
+    )
+    yield Acceptance(HINDSIGHT[0], None, causal_bounds.highest(score, max(1, math.floor(rate * len(table) + 0.5))))
+    for name, accept in zip(HINDSIGHT[1:], accepts, strict=True):
+        yield Acceptance(name, None, causal_bounds.by_unit(table.unit, at, accept))
+    present, rank = np.unique(table.unit, return_inverse=True)
+    fold, calibrating = rank.reshape(len(table)) % folds, len(present) - math.ceil(len(present) / folds)
+    names = [name for name in (*PAPER, *BEYOND) if name != BEYOND[-1] or (calibrating + 1) * rate >= 1]
+    weights, settings = np.zeros((len(names), len(table))), dict[str, float | None]()
+    for number in np.unique(fold).tolist():
+        own, others = fold == number, fold != number
+        parts = _acceptances(score[own], table.keep(own), score[others], table.keep(others), rate, names=names)
+        for index, part in enumerate(parts):
+            weights[index, own] = part.weights
+            settings[part.policy] = settings.get(part.policy) or part.parameter
+    yield from (Acceptance(name, settings[name], of) for name, of in zip(names, weights, strict=True))
 
 
 def _stream(

@@ -13,19 +13,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from deepval.allocators import RECIPES, recipe_by_name
+from deepval.allocators import recipe_by_name
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import EvaluationData, case_of, judge
-from deepval.cells.spec import CellSpec
+from deepval.cells.judgement import EvaluationData, case_of, judge, shared_seeds
+from deepval.cells.spec import CellSpec, units_of
 from deepval.errors import InputError, InputWarning
 from deepval.judging.allowances import LEVELS, RAILS, Accounting, Budget, Measured, Selection, conventions, measured
 from deepval.paper.analyses.contrasts import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, scored_on_labels
+from deepval.paper.analyses.out_of_fold import EVERYTHING, check_allocators, fold_scores
 from deepval.paper.analyses.selection_regret import FREE
 from deepval.paper.analyses.skipping import skippers
-from deepval.paper.analyses.streams import control_scores
+from deepval.paper.analyses.streams import VALUES, control_scores
 from deepval.paper.analysis import ALPHAS, Option, Part, PartOption
 from deepval.paper.stored_files import stored_result, stored_rows_cell, stored_scores, storing_fits
 from deepval.progress import Watch, unwatched
@@ -63,6 +64,8 @@ class Choices:
         controls: Number of random scores to judge beside the allocators.
         stored_scores: Whether a command includes the scores in the folders of cells.
         with_diagnostics: Whether diagnostics are judged.
+        folds: Number of folds, if allocators are fitted and policies calibrated out of fold; else 0.
+        units: Units of the folds, by role or by name.
     """
 
     command: str | None = None
@@ -77,6 +80,8 @@ class Choices:
     controls: int = 0
     stored_scores: bool = False
     with_diagnostics: bool = True
+    folds: int = 0
+    units: str | Sequence[str] = "all"
 
     @property
     def conventions(self) -> tuple[Convention, ...]:
@@ -343,6 +348,8 @@ def _skipping(at: RunCell, watch: Watch) -> Result | None:
 def _causal(at: RunCell, watch: Watch) -> Result | None:
     """The result of allocators fitted on training units, under policies calibrated on validation units."""
     calibration = list(at.cell.split.validation)
+    if at.choices.folds:
+        return _out_of_fold(at, watch)
     if not at.reproduces:
         return _judge_charged(
             at, "causal", lambda: _train_scores(at, watch), settings={}, calibration=calibration, watch=watch
@@ -356,6 +363,18 @@ def _causal(at: RunCell, watch: Watch) -> Result | None:
         settings={"recipes": _recipes_with_latency(at)},
         calibration=calibration,
     )
+
+
+def _out_of_fold(at: RunCell, watch: Watch) -> Result:
+    """The result of allocators fitted, and policies calibrated, on the other folds of units."""
+    folds, units = at.choices.folds, list(units_of(at.cell.split, at.choices.units))
+    names = check_allocators((EVERYTHING,) if at.choices.allocators is None else at.choices.allocators)
+    scores = _charge(at, fold_scores(at.label, at.cell, names, folds=folds, units=units, watch=watch))
+    judging = {"calibration": folds, "units": units, "missing": "worst", "thresholds": False}
+    seed = shared_seeds({"": at.cell}, at.choices.seed, units=units)[""]
+    listed = at.cell.listed
+    every = {**scores, VALUES: align(listed, VALUES, listed.decision_values)}
+    return _judge_charged(at, "causal", lambda: every, settings={}, seed=seed, watch=watch, **judging)
 
 
 def _train_scores(at: RunCell, watch: Watch) -> dict[str, Scored]:
@@ -396,18 +415,10 @@ def _check_recipes(names: Sequence[str]) -> Sequence[str]:
     return names
 
 
-def _check_allocators(names: Sequence[str]) -> Sequence[str]:
-    unknown = next((name for name in names if name not in (*SIGNALS, *RECIPES)), None)
-    if unknown is not None:
-        allowed = ", ".join((*SIGNALS, *RECIPES))
-        raise InputError(f"An allocator must be one of {allowed}; found {unknown!r}.")
-    return names
-
-
 ALLOCATORS = ("--allocator", "-a")
 FITTED = PartOption(
     list[str] | None,
-    Option("Signal or recipe to judge. Repeatable. Default: all with a cost.", ALLOCATORS, read=_check_allocators),
+    Option("Signal or recipe to judge. Repeatable. Default: all with a cost.", ALLOCATORS, read=check_allocators),
 )
 RANKED = PartOption(
     list[str] | None,
@@ -417,6 +428,10 @@ TAUGHT = PartOption(
     list[str] | None,
     Option("Recipe to fit on every label. Repeatable. Default: the paper's.", ALLOCATORS, read=_check_recipes),
 )
+BY_FOLD = PartOption(
+    int, Option("Fit and calibrate out of fold, with this many folds; 0: once, for test units.", ("--folds",)), 0
+)
+FOLD_UNITS = PartOption(str, Option("Units of the folds: all, fit, or a,b,c.", ("--units",)), "all")
 CONTROLS = PartOption(
     int, Option("Random scores to judge beside the allocators.", ("--controls",), limits=(0, 1_000)), 3
 )
@@ -483,7 +498,8 @@ PARTS: dict[str, Part] = {
         _causal, _CHARGES, {"allocators": FITTED}, saved=CALIBRATED, verb="judging", turn=1, has_costs=True,
     ),
     "streamed": Part(
-        "the same with control scores", _causal, _CHARGES, {"allocators": FITTED, "controls": CONTROLS},
+        "the same with control scores, or out of fold", _causal, _CHARGES,
+        {"allocators": FITTED, "controls": CONTROLS, "folds": BY_FOLD, "units": FOLD_UNITS},
         saved=CALIBRATED, verb="judging", reproduced_as="causal",
     ),
     "relabelled": Part(
