@@ -294,7 +294,7 @@ RUN = {
 }  # fmt: skip
 READ = {
     "KITTI": {"analyses.md", "cells.md", "paper-checklist.md", "replication.md", "results.md", "statistics.md",
-              "replication-one-detector.md", "workers.md"},
+              "replication-one-detector.md", "streaming.md", "workers.md"},
     "nuScenes, nuPlan or other logs": {"external.md", "external-formats.md", "learned-planner.md", "nuscenes.md",
                                        "results-logs.md", "results-nuscenes.md"},
     "tables of public models": {"atlas.md"},

@@ -271,9 +271,9 @@ def test_tuning_takes_the_largest_gain_near_the_rate():
     value = read_only([0, 0, 0, 0, 0, 0, 0, 0, 1, 5])
     zeros, order = np.zeros(10, dtype=np.int64), np.arange(10)
     tuned = tune_token_bucket(score, zeros, order=order, value=value, alpha=0.2)
-    assert [trial.rate for trial in tuned.tried] == [0.1, 0.2, 0.2, 0.2, 0.2]
-    assert [trial.gain for trial in tuned.tried] == [1, 1 + 5, 1 + 5, 1 + 5, 1 + 5]
-    assert tuned.policy == TokenBucket(2.0, FrozenThreshold(theta=1.0, tie_acceptance=1.0), 0.2)
+    assert [trial.rate for trial in tuned[1]] == [0.1, 0.2, 0.2, 0.2, 0.2]
+    assert [trial.gain for trial in tuned[1]] == [1, 1 + 5, 1 + 5, 1 + 5, 1 + 5]
+    assert tuned[0] == TokenBucket(2.0, FrozenThreshold(theta=1.0, tie_acceptance=1.0), 0.2)
 
 
 def test_tuning_takes_the_nearest_rate_where_all_miss():
@@ -282,8 +282,8 @@ def test_tuning_takes_the_nearest_rate_where_all_miss():
     tuned = tune_adaptive_threshold(score, unit, order=order, value=value, alpha=0.4, etas=(5.0, 0.1))
     # eta = 5: F = 1 passes q = .6; q = 1 stops F = .75; q = 0 passes F = .5; q = 1 stops F = .25.
     # eta = .1: F = 1 passes q = .6, F = .75 passes q = .66, and F = .5, .25 do not pass q = .72, .68.
-    assert [trial.rate for trial in tuned.tried] == [2 / 4, 2 / 4]
-    assert tuned.policy.eta == 5.0
+    assert [trial.rate for trial in tuned[1]] == [2 / 4, 2 / 4]
+    assert tuned[0].eta == 5.0
 
 
 def test_choice_resolves_ties_towards_the_first():
@@ -310,13 +310,13 @@ def test_choice_matches_the_slow_twin():
 def assert_tuned(tuned, setting, twin, validation, unit, order, value, alpha) -> float:
     """Compares every trial and the choice with the twin's; returns the chosen rate."""
     expected = []
-    for trial in tuned.tried:
+    for trial in tuned[1]:
         one = functools.partial(twin, trial.candidate)
         escalated = slow.decide(one, validation.tolist(), unit.tolist(), order.tolist())
         expected.append((sum(escalated) / len(escalated), float(value[escalated].sum())))
-    assert [(trial.rate, trial.gain) for trial in tuned.tried] == expected
+    assert [(trial.rate, trial.gain) for trial in tuned[1]] == expected
     best = slow.choice(expected, alpha)
-    assert getattr(tuned.policy, setting) == tuned.tried[best].candidate
+    assert getattr(tuned[0], setting) == tuned[1][best].candidate
     return expected[best][0]
 
 
@@ -328,12 +328,12 @@ def test_tuning_matches_the_slow_twin():
         if case % 2:
             theta, p = slow.frozen_threshold(validation.tolist(), alpha)
             tuned = tune_token_bucket(validation, unit, order=order, value=value, alpha=alpha)
-            assert [trial.candidate for trial in tuned.tried] == [1, 2, 5, 10, math.inf]
+            assert [trial.candidate for trial in tuned[1]] == [1, 2, 5, 10, math.inf]
             twin = lambda cap, s, t=theta, p=p, a=alpha: slow.token_bucket(s, t, p, a, cap)  # noqa: E731
             rate = assert_tuned(tuned, "cap", twin, validation, unit, order, value, alpha)
         else:
             tuned = tune_adaptive_threshold(validation, unit, order=order, value=value, alpha=alpha)
-            assert [trial.candidate for trial in tuned.tried] == [0.005, 0.01, 0.02, 0.05, 0.1]
+            assert [trial.candidate for trial in tuned[1]] == [0.005, 0.01, 0.02, 0.05, 0.1]
             values = validation.tolist()
             twin = lambda eta, s, v=values, a=alpha: slow.adaptive(s, v, a, eta)  # noqa: E731
             rate = assert_tuned(tuned, "eta", twin, validation, unit, order, value, alpha)

@@ -6,7 +6,7 @@ pixel router from a picture to a score, write a FittedAllocator and its Recipe i
 """
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from deepval.allocators.voi import SimulatedValueRecipe, SimulatedValueWithFeedb
 from deepval.errors import InputError, quote, suggestion
 
 __all__ = [
+    "EVERYTHING",
     "FEATURE_SETS",
     "RECIPES",
     "Allocator",
@@ -44,6 +45,8 @@ __all__ = [
     "Recipe",
     "RowRecipe",
     "Training",
+    "check_allocators",
+    "check_recipes",
     "own_allocator",
     "read_allocator",
     "recipe_by_name",
@@ -74,6 +77,10 @@ RECIPES: dict[str, Recipe] = {
 BUILT_IN = tuple(RECIPES)
 
 
+EVERYTHING = "all"
+"""Stands for every signal and every recipe that applies to a cell."""
+
+
 def recipe_by_name(name: str) -> Recipe:
     """The recipe of this name."""
     if name not in RECIPES:
@@ -82,6 +89,29 @@ def recipe_by_name(name: str) -> Recipe:
         allowed = "those that `deepval fit -h` lists" if near.endswith("?") else ", ".join(names)
         raise InputError(f"A recipe must be one of {allowed}, or your own ({plugins.FORM}); found {name!r}{near}")
     return RECIPES[name]
+
+
+def check_recipes(names: Sequence[str]) -> Sequence[str]:
+    """The names, which must be those of recipes."""
+    for name in names:
+        recipe_by_name(name)
+    return names
+
+
+def check_allocators(names: Sequence[str]) -> list[str]:
+    """Names of signals and recipes, with `all` written out.
+
+    Raises:
+        InputError: A name is unknown.
+    """
+    words = (*SIGNALS, *RECIPES)
+    unknown = next((name for name in names if name not in (*words, EVERYTHING)), None)
+    if unknown is not None:
+        raise InputError(
+            f"An allocator must be one of {', '.join(words)}, or {EVERYTHING}; found {unknown!r}"
+            f"{suggestion(unknown, (*words, EVERYTHING))}"
+        )
+    return list(dict.fromkeys(word for name in names for word in (words if name == EVERYTHING else (name,))))
 
 
 def own_allocator(word: str) -> Allocator | Recipe | None:

@@ -411,6 +411,32 @@ def _fold(
     return score_on(cell, fitted, units=unseen)
 
 
+def fold_scores(
+    name: str,
+    cell: BuiltCell,
+    allocators: Sequence[str],
+    *,
+    folds: int,
+    units: Sequence[str],
+    map_fits: Map = map,
+    watch: Watch = unwatched,
+) -> dict[str, Scored]:
+    """Scores by signals, and out of fold by recipes; a warning names those that cannot score or be fitted."""
+    if folds < 2:
+        raise InputError(f"Out-of-fold scores need two folds or more; found {folds}.")
+    units = [unit for unit in units if unit in cell.table.unit_ids]
+    scored = {item: score_on(cell, SIGNALS[item], units=units) for item in allocators if item in SIGNALS}
+    reasons = [f"{item.name}: {item.reason}" for item in scored.values() if not len(item.input)]
+    for recipe in watch([item for item in allocators if item in recipes_for(cell)], f"folds of {name}"):
+        try:
+            scored[recipe] = out_of_fold(cell, recipe, folds=folds, units=units, map_fits=map_fits)
+        except NothingToLearnError as error:
+            reasons.append(str(error))
+    for reason in reasons:
+        warnings.warn(f"{name}, left out: {reason}", InputWarning, stacklevel=2)
+    return {item.name: item for item in scored.values() if len(item.input)}
+
+
 def _defined_scores(
     name: str,
     kind: Kind,

@@ -21,7 +21,7 @@ def caps(alpha: float, inputs: int) -> Int[np.ndarray, "input"]:
     return np.floor(1 + alpha * np.arange(1, inputs + 1) + SLACK).astype(np.int64)
 
 
-def unit_quota(score: InputFloats, alpha: float) -> InputFloats:
+def unit_quota(score: InputFloats, alpha: float, _value: InputFloats | None = None) -> InputFloats:
     """The highest scores of a unit, as many as the cap allows at its end."""
     return highest(score, min(int(caps(alpha, len(score))[-1]), len(score)))
 
@@ -32,7 +32,7 @@ def highest(score: InputFloats, slots: int) -> InputFloats:
     return (score > cut.score) + (slots - cut.above) / cut.tied * (score == cut.score)
 
 
-def random_order(score: InputFloats, alpha: float) -> InputFloats:
+def random_order(score: InputFloats, alpha: float, _value: InputFloats | None = None) -> InputFloats:
     """Acceptances that bound the expected sum of scores of every policy under the cap, if the order is random.
 
     p_t is the probability of escalating the t-th input; each input is as likely to be the t-th. The caps bound the
@@ -58,7 +58,7 @@ def _slope(begin: tuple[int, float], end: tuple[int, float]) -> float:
     return (end[1] - begin[1]) / (end[0] - begin[0])
 
 
-def capped_hindsight(score: InputFloats, alpha: float) -> InputFloats:
+def capped_hindsight(score: InputFloats, alpha: float, _value: InputFloats | None = None) -> InputFloats:
     """The inputs with the largest sum of scores under the cap in the actual order.
 
     The caps of all beginnings are a laminar matroid, so taking the highest score that still fits is optimal.
@@ -88,3 +88,12 @@ def by_unit(
         rows = rows[np.argsort(order[rows], kind="stable")]
         accepted[rows] = accept(rows)
     return accepted
+
+
+BOUNDS = {
+    "quota per unit": unit_quota,
+    "cap, random order": random_order,
+    "cap, hindsight": capped_hindsight,
+    "cap, best threshold": unit_threshold,
+}
+"""What the same scores gain if a policy under the cap knew more than it can, by name."""

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,8 +44,6 @@ PAPER = ("frozen threshold", "causal cap", "adaptive threshold", "token bucket")
 """The paper's policies."""
 BEYOND = ("dual price", "virtual queue", "replay threshold", "conformal harm")
 """Policies beyond the paper's."""
-HINDSIGHT = ("all units", "quota per unit", "cap, random order", "cap, hindsight", "cap, best threshold")
-"""What the same scores gain if a policy under the cap knew more than it can (`judging.causal_bounds`)."""
 
 
 class Trial(NamedTuple):
@@ -54,21 +52,6 @@ class Trial(NamedTuple):
     candidate: float
     rate: float
     gain: float
-
-
-Tunable = TypeVar("Tunable", bound=Policy)
-
-
-@dataclass(frozen=True)
-class TunedPolicy(Generic[Tunable]):
-    """The policy chosen on the validation units, and every candidate tried, in the order listed.
-
-    The chosen policy has the largest gain among the candidates that do not miss the rate; if all miss it, the rate
-    nearest to alpha. In a tie, the candidate listed first is chosen.
-    """
-
-    policy: Tunable
-    tried: tuple[Trial, ...]
 
 
 def tune(
@@ -84,19 +67,19 @@ def tune(
         case "causal cap":
             return CausalCap(frozen, alpha)
         case "adaptive threshold":
-            return tune_among([AdaptiveThreshold(eta, score, alpha) for eta in ETAS], ETAS, **about).policy
+            return tune_among([AdaptiveThreshold(eta, score, alpha) for eta in ETAS], ETAS, **about)[0]
         case "token bucket":
-            return tune_among([TokenBucket(cap, frozen, alpha) for cap in CAPS], CAPS, **about).policy
+            return tune_among([TokenBucket(cap, frozen, alpha) for cap in CAPS], CAPS, **about)[0]
         case "dual price":
-            return tune_among([DualPrice(*start, eta) for eta in STEPS], STEPS, **about).policy
+            return tune_among([DualPrice(*start, eta) for eta in STEPS], STEPS, **about)[0]
         case "virtual queue":
-            return tune_among([VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about).policy
+            return tune_among([VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about)[0]
         case "conformal harm":
             return ConformalHarm.within(score, unit, value, alpha=alpha)
         case _:
             shares = [share for part in range(1, 51) if (share := alpha * part / 10) <= 1]
             replayed = [ReplayThreshold(cut, alpha) for cut in FrozenThreshold.calibrate_each(score, shares)]
-            return tune_among(replayed, shares, **about, tolerance=1.0).policy  # the cap keeps the rate
+            return tune_among(replayed, shares, **about, tolerance=1.0)[0]  # the cap keeps the rate
 
 
 def setting_of(policy: Any) -> float | None:
@@ -106,7 +89,7 @@ def setting_of(policy: Any) -> float | None:
 
 
 def tune_among(
-    policies: Sequence[Tunable],
+    policies: Sequence[Policy],
     candidates: Sequence[float],
     *,
     score: InputFloats,
@@ -115,8 +98,12 @@ def tune_among(
     value: InputFloats,
     alpha: float,
     tolerance: float = RATE_TOLERANCE,
-) -> TunedPolicy[Tunable]:
-    """The one of some policies, with these settings, that does best on the validation units."""
+) -> tuple[Policy, list[Trial]]:
+    """The best of some policies, with these settings, on the validation units, and every one tried, in their order.
+
+    It has the largest gain among those that do not miss the rate; if all miss it, the rate nearest to alpha. In a tie,
+    the one listed first is chosen.
+    """
     if not policies or value.shape != score.shape or not np.isfinite(value).all():
         raise InputError(
             "Tuning needs at least one candidate and a finite decision value per input, got "
@@ -127,7 +114,7 @@ def tune_among(
         escalated = policy.decide(score, unit, order) > 0
         rate = int(escalated.sum()) / score.size
         tried.append(Trial(candidate, rate, gain=math.fsum(value[escalated])))
-    return TunedPolicy(policies[best_trial(tried, alpha, tolerance)], tuple(tried))
+    return policies[best_trial(tried, alpha, tolerance)], tried
 
 
 def best_trial(tried: Sequence[Trial], alpha: float, tolerance: float = RATE_TOLERANCE) -> int:
@@ -280,15 +267,10 @@ def _acceptances(
 def _acceptances_by_fold(score: InputFloats, table: ValueTable, folds: int, rate: float) -> Iterator[Acceptance]:
     """Every policy, calibrated for each fold of units on the others, after the same scores in hindsight."""
     at, value = times(table), table.decision_values
-    accepts = (
-        lambda rows: causal_bounds.unit_quota(score[rows], rate),
-        lambda rows: causal_bounds.random_order(score[rows], rate),
-        lambda rows: causal_bounds.capped_hindsight(score[rows], rate),
-        lambda rows: causal_bounds.unit_threshold(score[rows], rate, value[rows]),
-    )
-    yield Acceptance(HINDSIGHT[0], None, causal_bounds.highest(score, max(1, math.floor(rate * len(table) + 0.5))))
-    for name, accept in zip(HINDSIGHT[1:], accepts, strict=True):
-        yield Acceptance(name, None, causal_bounds.by_unit(table.unit, at, accept))
+    yield Acceptance("all units", None, causal_bounds.highest(score, max(1, math.floor(rate * len(table) + 0.5))))
+    for name, accept in causal_bounds.BOUNDS.items():
+        weights = causal_bounds.by_unit(table.unit, at, lambda rows, of=accept: of(score[rows], rate, value[rows]))
+        yield Acceptance(name, None, weights)
     present, rank = np.unique(table.unit, return_inverse=True)
     fold, calibrating = rank.reshape(len(table)) % folds, len(present) - math.ceil(len(present) / folds)
     names = [name for name in (*PAPER, *BEYOND) if name != BEYOND[-1] or (calibrating + 1) * rate >= 1]

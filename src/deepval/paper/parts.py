@@ -13,17 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from deepval.allocators import recipe_by_name
+from deepval.allocators import EVERYTHING, check_allocators, check_recipes, recipe_by_name
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import EvaluationData, case_of, judge, shared_seeds
+from deepval.cells.judgement import EvaluationData, case_of, judge
 from deepval.cells.spec import CellSpec, units_of
 from deepval.errors import InputError, InputWarning
 from deepval.judging.allowances import LEVELS, RAILS, Accounting, Budget, Measured, Selection, conventions, measured
 from deepval.paper.analyses.contrasts import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, scored_on_labels
-from deepval.paper.analyses.out_of_fold import EVERYTHING, check_allocators, fold_scores
 from deepval.paper.analyses.selection_regret import FREE
 from deepval.paper.analyses.skipping import skippers
 from deepval.paper.analyses.streams import VALUES, control_scores
@@ -366,15 +365,12 @@ def _causal(at: RunCell, watch: Watch) -> Result | None:
 
 
 def _out_of_fold(at: RunCell, watch: Watch) -> Result:
-    """The result of allocators fitted, and policies calibrated, on the other folds of units."""
     folds, units = at.choices.folds, list(units_of(at.cell.split, at.choices.units))
-    names = check_allocators((EVERYTHING,) if at.choices.allocators is None else at.choices.allocators)
-    scores = _charge(at, fold_scores(at.label, at.cell, names, folds=folds, units=units, watch=watch))
-    judging = {"calibration": folds, "units": units, "missing": "worst", "thresholds": False}
-    seed = shared_seeds({"": at.cell}, at.choices.seed, units=units)[""]
-    listed = at.cell.listed
-    every = {**scores, VALUES: align(listed, VALUES, listed.decision_values)}
-    return _judge_charged(at, "causal", lambda: every, settings={}, seed=seed, watch=watch, **judging)
+    names = check_allocators(at.choices.allocators or (EVERYTHING,))
+    scores = _charge(at, fitting.fold_scores(at.label, at.cell, names, folds=folds, units=units, watch=watch))
+    if not at.choices.conventions:
+        scores[VALUES] = replace(align(at.cell.listed, VALUES, at.cell.listed.decision_values), kind="diagnostic")
+    return _judge_charged(at, "causal", lambda: scores, settings={}, calibration=folds, units=units, missing="worst")
 
 
 def _train_scores(at: RunCell, watch: Watch) -> dict[str, Scored]:
@@ -409,12 +405,6 @@ def _relabelled(at: RunCell, watch: Watch) -> Result | None:
     return at.judgement("relabelled", lambda: scored_on_labels(at.cell, labels), settings={"recipes": targets})
 
 
-def _check_recipes(names: Sequence[str]) -> Sequence[str]:
-    for name in names:
-        recipe_by_name(name)
-    return names
-
-
 ALLOCATORS = ("--allocator", "-a")
 FITTED = PartOption(
     list[str] | None,
@@ -422,15 +412,13 @@ FITTED = PartOption(
 )
 RANKED = PartOption(
     list[str] | None,
-    Option("Recipe to fit and rank among the signals. Repeatable. Default: none.", ALLOCATORS, read=_check_recipes),
+    Option("Recipe to fit and rank among the signals. Repeatable. Default: none.", ALLOCATORS, read=check_recipes),
 )
 TAUGHT = PartOption(
     list[str] | None,
-    Option("Recipe to fit on every label. Repeatable. Default: the paper's.", ALLOCATORS, read=_check_recipes),
+    Option("Recipe to fit on every label. Repeatable. Default: the paper's.", ALLOCATORS, read=check_recipes),
 )
-BY_FOLD = PartOption(
-    int, Option("Fit and calibrate out of fold, with this many folds; 0: once, for test units.", ("--folds",)), 0
-)
+BY_FOLD = PartOption(int, Option("Folds to fit and calibrate by; 0: judge test units once.", ("--folds",)), 0)
 FOLD_UNITS = PartOption(str, Option("Units of the folds: all, fit, or a,b,c.", ("--units",)), "all")
 CONTROLS = PartOption(
     int, Option("Random scores to judge beside the allocators.", ("--controls",), limits=(0, 1_000)), 3

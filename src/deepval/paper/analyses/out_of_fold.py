@@ -5,7 +5,6 @@ need no fit: on single cells, and pooled over all of them. The paper releases su
 docs/definitions.md, Out of fold.
 """
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -13,15 +12,14 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
-from deepval.allocators import RECIPES
-from deepval.allocators.allocator import SIGNALS
+from deepval.allocators import check_allocators
 from deepval.arrays import Bool, Float
-from deepval.cells.fitting import Scored, out_of_fold, recipes_for, score_on
+from deepval.cells.fitting import fold_scores
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
 from deepval.cells.spec import units_of
 from deepval.engines import Map
-from deepval.errors import InputError, InputWarning, NothingToLearnError, suggestion
+from deepval.errors import InputError
 from deepval.judging.allowances import LEVELS, Selection
 from deepval.judging.comparison import Basis, basis
 from deepval.judging.draws import Draws, Interval
@@ -40,8 +38,6 @@ STANDING = "out of fold over {} units: released, not scored"
 RANDOM = "random"
 BEST = "best"
 """Stands for the allocator with the largest gain."""
-EVERYTHING = "all"
-"""Stands for every signal and every recipe that applies to a cell."""
 LEAST_PRIZE = 0.25
 """Draws in which the oracles gain less than this part of their gain in the sample are left out of intervals."""
 MOST_CELLS = 6
@@ -182,25 +178,8 @@ class Pool:
             fields |= {of: estimate if estimate is None else float(estimate), f"{of}_lo": low_end, f"{of}_hi": high_end}
         for of, verdict in (("difference", "difference_verdict"), ("versus_random", "verdict")):
             ends = fields[f"{of}_lo"], fields[f"{of}_hi"]
-            undefined = None in ends
-            fields[verdict] = None if undefined else Interval(*ends).verdict
+            fields[verdict] = None if None in ends else Interval(*ends).verdict
         return fields
-
-
-def check_allocators(names: Sequence[str]) -> list[str]:
-    """Names of signals and recipes, with `all` written out.
-
-    Raises:
-        InputError: A name is unknown.
-    """
-    words = (*SIGNALS, *RECIPES)
-    unknown = next((name for name in names if name not in (*words, EVERYTHING)), None)
-    if unknown is not None:
-        raise InputError(
-            f"An allocator must be one of {', '.join(words)}, or {EVERYTHING}; found {unknown!r}"
-            f"{suggestion(unknown, (*words, EVERYTHING))}"
-        )
-    return list(dict.fromkeys(word for name in names for word in (words if name == EVERYTHING else (name,))))
 
 
 ALLOCATORS = Option("Signal or recipe, or all. Repeatable.", ("--allocator", "-a"), read=check_allocators)
@@ -253,7 +232,7 @@ def rows(
     for label, members in (groups | {name: [name] for name in cells}).items():
         about: dict[str, Any] = {
             "cell": label,
-            "standing": standing(units),
+            "standing": STANDING.format(units if isinstance(units, str) else "the chosen"),
             "folds": folds,
             "cells": len(members),
             "units": max(len(lists[name]) for name in members),
@@ -263,37 +242,6 @@ def rows(
         own = {name: bases[name] for name in members}
         records += [row for budget in budgets for row in _rows(own, budget, about, versus, results or {})]
     return records
-
-
-def standing(units: str | Sequence[str]) -> str:
-    """The label of every number."""
-    return STANDING.format(units if isinstance(units, str) else "the chosen")
-
-
-def fold_scores(
-    name: str,
-    cell: BuiltCell,
-    allocators: Sequence[str],
-    *,
-    folds: int,
-    units: Sequence[str],
-    map_fits: Map = map,
-    watch: Watch = unwatched,
-) -> dict[str, Scored]:
-    """Scores by signals, and out of fold by recipes; a warning names those that cannot score or be fitted."""
-    if folds < 2:
-        raise InputError(f"Out-of-fold scores need two folds or more; found {folds}.")
-    units = [unit for unit in units if unit in cell.table.unit_ids]
-    scored = {item: score_on(cell, SIGNALS[item], units=units) for item in allocators if item in SIGNALS}
-    reasons = [f"{item.name}: {item.reason}" for item in scored.values() if not len(item.input)]
-    for recipe in watch([item for item in allocators if item in recipes_for(cell)], f"folds of {name}"):
-        try:
-            scored[recipe] = out_of_fold(cell, recipe, folds=folds, units=units, map_fits=map_fits)
-        except NothingToLearnError as error:
-            reasons.append(str(error))
-    for reason in reasons:
-        warnings.warn(f"{name}, left out: {reason}", InputWarning, stacklevel=2)
-    return {item.name: item for item in scored.values() if len(item.input)}
 
 
 def _rows(
