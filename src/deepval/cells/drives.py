@@ -30,9 +30,10 @@ from deepval.perception.reported.detections import DONE, Detections
 from deepval.planners.closed_loop import AHEAD, BESIDE, OTHER_STOPPED, meeting
 from deepval.planners.idm import Idm, Lead
 from deepval.planners.observation import VEHICLE, Agents
+from deepval.planners.rules import Actions
 from deepval.results import known
 from deepval.systems import Braking, RecedingHorizon
-from deepval.systems.system import Actions, FrameFlags, FrameValues
+from deepval.systems.system import FrameFlags, FrameValues
 from deepval.tables.costs import Costs
 from deepval.tables.terms import weighted_loss
 from deepval.world.objects import Objects
