@@ -1,4 +1,4 @@
-"""Tracks of a belief and the downstream rule -> the expected value of escalating: docs/allocators.md, Simulated value.
+"""Tracks of a belief and the downstream rule -> the expected value of escalating: docs/simulated-value.md.
 
 For every track two heads predict P(the full mode reports it) and P(it is there, given that). Fixed draws of both, with
 errors of range, position and closing speed as they occurred in the fit units, give pairs of a full output and a
@@ -36,7 +36,7 @@ from deepval.features import Glance, Sight
 from deepval.features.views import Memory, Past, objects_by_frame
 from deepval.files.canonical import plain
 from deepval.files.reading import check_form
-from deepval.planners.rules import RULES, Rule
+from deepval.planners.controllers import RULES, Rule
 from deepval.progress import Watch, unwatched
 from deepval.world.objects import Objects, Obstacles, Outputs
 
@@ -337,8 +337,8 @@ class SimulatedValueRecipe(Recipe):
             raise NothingToLearnError(f"{self.name}: the cheap mode reports no object ahead in the fit units.")
         rows, full, reference = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         rows = rows[:, : kind.columns]
-        given = np.column_stack([rows, full[:, 0]])
-        heads = self._head(rows, full[:, 0], training.seed), self._head(given, reference[:, 0], training.seed)
+        with_report = np.column_stack([rows, full[:, 0]])
+        heads = self._head(rows, full[:, 0], training.seed), self._head(with_report, reference[:, 0], training.seed)
         errors = np.stack([_error_tables(rows, labels) for labels in (full, reference)])
         return kind(self.name, replays.rule, heads, errors, self.prior, self.penalty, training)
 

@@ -28,9 +28,9 @@ from deepval.judging.routing import Routing
 from deepval.perception.placing import merge, monocular_objects
 from deepval.perception.reported.detections import DONE, Detections
 from deepval.planners.closed_loop import AHEAD, BESIDE, OTHER_STOPPED, meeting
+from deepval.planners.controllers import Actions
 from deepval.planners.idm import Idm, Lead
 from deepval.planners.observation import VEHICLE, Agents
-from deepval.planners.rules import Actions
 from deepval.results import known
 from deepval.systems import Braking, RecedingHorizon
 from deepval.systems.system import FrameFlags, FrameValues
