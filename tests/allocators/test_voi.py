@@ -20,7 +20,7 @@ from deepval.features.views import CheapMode, Past, View, objects_by_frame
 from deepval.perception.placing import monocular_objects
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
-from deepval.planners.rules import BrakingRule
+from deepval.planners.controllers import BrakingRule
 from deepval.world.objects import box_objects
 from reference import belief as slow
 from shared import shared_data

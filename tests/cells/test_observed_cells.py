@@ -29,6 +29,7 @@ from worlds import quietly
 OBSERVERS = ("gate-ridge", "gate-gbm", "gate-multi-fidelity", "router-mlp-value", "router-mlp-binary")
 OBSERVERS += ("router-gbm-value", "router-gbm-binary")
 BLIND = ("gate-gbm-memory", "router-two-head", "router-recall")
+SIMULATED = ("router-voi", "router-voi-feedback")
 SEEING = {"gate": "tracked", "router": "track-list"}
 
 
@@ -145,8 +146,8 @@ def test_what_the_cheap_mode_does_not_show_does_not_reach_the_view():
 
 
 def test_every_recipe_looks_at_objects_or_says_why_it_cannot():
-    assert {*OBSERVERS, *BLIND} == {name for name, recipe in RECIPES.items() if recipe.extra is None}
-    assert recipes_for(street_cell()) == tuple(name for name in RECIPES if name in OBSERVERS)
+    assert {*OBSERVERS, *BLIND, *SIMULATED} == {name for name, recipe in RECIPES.items() if recipe.extra is None}
+    assert recipes_for(street_cell()) == tuple(name for name in RECIPES if name in (*OBSERVERS, "router-voi"))
     for name in OBSERVERS:
         assert fitted(name).feature_set.name == SEEING[name.split("-")[0]]
     for name in BLIND:

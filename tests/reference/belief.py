@@ -1,4 +1,4 @@
-"""Belief, slowly: one track at a time, in plain Python, as docs/allocators.md describes it."""
+"""Belief, slowly: one track at a time, in plain Python, as docs/simulated-value.md describes it."""
 
 import math
 

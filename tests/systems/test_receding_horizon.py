@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
-from deepval.planners.rules import reachable, travelled_m, worst_clearances_m
+from deepval.planners.controllers import reachable, travelled_m, worst_clearances_m
 from deepval.systems.receding_horizon import RecedingHorizon
 from deepval.systems.system import previous_plans
 from deepval.tables.terms import weighted_loss

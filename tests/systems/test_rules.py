@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deepval.planners.rules import RULES
+from deepval.planners.controllers import RULES
 from deepval.systems import SYSTEMS
 from deepval.systems.system import previous_plans
 from deepval.world.objects import Obstacles, box_objects

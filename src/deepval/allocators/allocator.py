@@ -20,7 +20,7 @@ from deepval.files import reading
 from deepval.files.canonical import digest_of, json_canonical, json_content
 from deepval.files.reading import check_form
 from deepval.files.writing import write_atomically
-from deepval.planners.rules import Rule
+from deepval.planners.controllers import Rule
 from deepval.progress import Watch, unwatched
 from deepval.world.objects import Outputs
 

@@ -1,4 +1,4 @@
-"""Tracks of a belief and the downstream rule -> the expected value of escalating: docs/allocators.md, Simulated value.
+"""Tracks of a belief and the downstream rule -> the expected value of escalating: docs/simulated-value.md.
 
 For every track two heads predict P(the full mode reports it) and P(it is there, given that). Fixed draws of both, with
 errors of range, position and closing speed as they occurred in the fit units, give pairs of a full output and a
@@ -9,7 +9,6 @@ is learned.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,7 +35,7 @@ from deepval.features import Glance, Sight
 from deepval.features.views import Memory, Past, objects_by_frame
 from deepval.files.canonical import plain
 from deepval.files.reading import check_form
-from deepval.planners.rules import RULES, Rule
+from deepval.planners.controllers import RULES, Rule
 from deepval.progress import Watch, unwatched
 from deepval.world.objects import Objects, Obstacles, Outputs
 
@@ -124,10 +123,6 @@ class SimulatedValue(FittedAllocator):
         if tuple(head.width for head in self.heads) != widths:
             raise ValueError(f"the models must take {widths} columns")
 
-    @cached_property
-    def _tables(self) -> Float[np.ndarray, "table row error"]:
-        return self.errors.reshape(2 * TABLES, DRAWS, len(ERRORS))
-
     def past(self) -> Past:
         """The memory at the beginning of a unit."""
         return Past(memory=Trail.start(self.rule))
@@ -142,12 +137,8 @@ class SimulatedValue(FittedAllocator):
         return self.value(now, before.action)
 
     def _of_unit(self, sight: Sight) -> Float[np.ndarray, "time"]:
-        trail, scores = Trail.start(self.rule), np.full(len(sight), np.nan)
-        for frame, glance in enumerate(sight.glances):
-            before, trail = trail.action, trail.moved(glance)
-            if glance.frame.run:
-                scores[frame] = self.value(trail, before)
-        return scores
+        session = _TrailSession(self)
+        return np.array([session.score(glance) for glance in sight.glances], float)
 
     def value(self, trail: Trail, previous: Float[np.ndarray, "act"]) -> float:
         """The score of the frame that the trail has just seen."""
@@ -197,7 +188,9 @@ class SimulatedValue(FittedAllocator):
         """The marked tracks of each draw of the full mode and then of the reference, with errors."""
         draw, track = marks.nonzero()
         table = band[track] + TABLES * (draw >= DRAWS)
-        log_range, middle, half, closing, length = self._tables[table, PICKS[draw, track]].T
+        log_range, middle, half, closing, length = self.errors.reshape(2 * TABLES, DRAWS, -1)[
+            table, PICKS[draw, track]
+        ].T
         tracks = tracks[:, track]
         near_m = (np.maximum(tracks[X], 0.0) + OFFSET_M) * np.exp(log_range) - OFFSET_M
         y_m = tracks[Y] + np.where(tracks[Y] < 0, -middle, middle)
@@ -320,7 +313,8 @@ class SimulatedValueRecipe(Recipe):
                 f"{self.name} simulates what the downstream system does about objects; only {' and '.join(RULES)} have "
                 "such a rule. Choose another allocator."
             )
-        settings = {name: value for name, value in plain(self).items() if name != "name"}
+        settings = plain(self)
+        del settings["name"]
         return self._fitted(
             _Replays.of(examples, examples.outputs, examples.rule), replace(training, settings=settings)
         )
@@ -337,8 +331,8 @@ class SimulatedValueRecipe(Recipe):
             raise NothingToLearnError(f"{self.name}: the cheap mode reports no object ahead in the fit units.")
         rows, full, reference = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         rows = rows[:, : kind.columns]
-        given = np.column_stack([rows, full[:, 0]])
-        heads = self._head(rows, full[:, 0], training.seed), self._head(given, reference[:, 0], training.seed)
+        with_report = np.column_stack([rows, full[:, 0]])
+        heads = self._head(rows, full[:, 0], training.seed), self._head(with_report, reference[:, 0], training.seed)
         errors = np.stack([_error_tables(rows, labels) for labels in (full, reference)])
         return kind(self.name, replays.rule, heads, errors, self.prior, self.penalty, training)
 

@@ -28,11 +28,12 @@ from deepval.judging.routing import Routing
 from deepval.perception.placing import merge, monocular_objects
 from deepval.perception.reported.detections import DONE, Detections
 from deepval.planners.closed_loop import AHEAD, BESIDE, OTHER_STOPPED, meeting
+from deepval.planners.controllers import Actions
 from deepval.planners.idm import Idm, Lead
 from deepval.planners.observation import VEHICLE, Agents
 from deepval.results import known
 from deepval.systems import Braking, RecedingHorizon
-from deepval.systems.system import Actions, FrameFlags, FrameValues
+from deepval.systems.system import FrameFlags, FrameValues
 from deepval.tables.costs import Costs
 from deepval.tables.terms import weighted_loss
 from deepval.world.objects import Objects

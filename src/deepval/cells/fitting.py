@@ -38,7 +38,7 @@ from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS
 from deepval.files.reading import check_form
 from deepval.fit_targets import TARGETS, RoutingObjective, labels
-from deepval.planners.rules import Rule
+from deepval.planners.controllers import Rule
 from deepval.progress import Watch, unwatched
 from deepval.tables.costs import Costs
 from deepval.tables.keys import positions

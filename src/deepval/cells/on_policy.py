@@ -39,7 +39,7 @@ MULTIPLES = (0.5, 1.5, 2.0, 4.0)
 """Further thresholds that are tried under a cap: those of these multiples of the rate."""
 
 
-class PolicyReplay(NamedTuple):
+class PolicyTrace(NamedTuple):
     """The score of each input, and whether it was escalated."""
 
     score: InputFloats
@@ -72,7 +72,7 @@ class OnPolicy:
                 f"is {self.table.modes[-1]!r}: judge with all modes."
             )
 
-    def replay(self, policy: Policy) -> PolicyReplay:
+    def replay(self, policy: Policy) -> PolicyTrace:
         """Scores and decisions of a policy, unit by unit."""
         score, escalated = np.empty(len(self.table)), np.zeros(len(self.table), dtype=bool)
         units = set(self.table.unit_ids.tolist())
@@ -94,7 +94,7 @@ class OnPolicy:
                 if stream.decide(float(score[row])):
                     escalated[row] = True
                     session.learn(outputs.full.at(frame))
-        return PolicyReplay(score, escalated)
+        return PolicyTrace(score, escalated)
 
     def acceptance(self, policy: FrozenThreshold | CausalCap) -> Acceptance:
         """The decisions of a policy, as they are judged."""

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from deepval.arrays import Float
-from deepval.planners.rules import Actions, BrakingRule
+from deepval.planners.controllers import Actions, BrakingRule
 from deepval.systems.system import FrameFlags, FrameValues, System, constants, smooth_path_m
 from deepval.world.objects import Objects, object_deceleration_mps2
 from deepval.world.scene import Scene

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.planners.rules import Actions
+from deepval.planners.controllers import Actions
 from deepval.systems.system import FAR_M, FrameFlags, FrameValues, System, sideways, smooth_path_m
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.planners.rules import Actions, RecedingHorizonRule, change_term, worst_clearances_m
+from deepval.planners.controllers import Actions, RecedingHorizonRule, change_term, worst_clearances_m
 from deepval.systems.system import (
     FAR_M,
     FrameFlags,

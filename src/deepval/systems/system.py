@@ -14,7 +14,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.planners.rules import Rule, loss_weights, travelled_m
+from deepval.planners.controllers import Rule, loss_weights, travelled_m
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
