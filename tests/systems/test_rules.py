@@ -8,7 +8,7 @@ import pytest
 from deepval.planners.controllers import RULES
 from deepval.systems import SYSTEMS
 from deepval.systems.system import previous_plans
-from deepval.world.objects import Obstacles, box_objects
+from deepval.world.objects import Outlines, box_objects
 from driving import scene, truth
 
 
@@ -24,7 +24,7 @@ def draws(rng, frames):
 
 
 def obstacles(things):
-    return Obstacles(
+    return Outlines(
         things.frames, things.frame, things.near_m, things.far_m, things.lateral_m, closing_mps=things.closing_mps
     )
 

@@ -15,7 +15,7 @@ from deepval.arrays import Float, Int
 from deepval.features import Glance
 from deepval.geometry.camera import Camera
 from deepval.geometry.classes import CLASSES, LENGTH_M, SUPER_CLASS
-from deepval.world.objects import BrakingSettings, Objects, Obstacles, stopping_deceleration_mps2
+from deepval.world.objects import BrakingSettings, Objects, Outlines, stopping_deceleration_mps2
 
 COLUMNS = (
     *("x", "u", "xx", "xu", "uu", "y", "half", "hits", "misses", "age", "score", "height", "kind"),
@@ -55,7 +55,7 @@ WITHOUT_FEEDBACK = 16
 class Sightings(NamedTuple):
     """The objects of one frame in canonical order, as columns; probability and height are NaN where unknown."""
 
-    obstacles: Obstacles
+    obstacles: Outlines
     y_m: Float[np.ndarray, "obj"]
     half_m: Float[np.ndarray, "obj"]
     kind: Float[np.ndarray, "obj"]
@@ -71,7 +71,7 @@ def sightings(glance: Glance) -> Sightings:
     code, near_m, camera = rows[5].astype(int), rows[6], glance.frame.camera
     probability = np.array([box.probability for box in glance.boxes if box.used], float)
     lateral_m = _lateral_m(rows, camera)
-    obstacles = Obstacles(1, np.zeros(len(code), int), near_m, near_m + LENGTHS_M[code], lateral_m, rows[8])
+    obstacles = Outlines(1, np.zeros(len(code), int), near_m, near_m + LENGTHS_M[code], lateral_m, rows[8])
     return _sightings(obstacles, KINDS[code], probability, rows[3] - rows[1])
 
 
@@ -87,11 +87,11 @@ def sightings_of(objects: Objects) -> Sightings:
     kind = np.array([KIND_OF.get(name, 0.0) for name in objects.cls.tolist()], float)
     order = np.lexsort((kind, objects.closing_mps, *objects.corners_m.reshape(-1, 8).T))
     columns = (objects.frame, objects.near_m, objects.far_m, objects.lateral_m, objects.closing_mps)
-    obstacles, unknown = Obstacles(1, *(column[order] for column in columns)), np.full(len(order), np.nan)
+    obstacles, unknown = Outlines(1, *(column[order] for column in columns)), np.full(len(order), np.nan)
     return _sightings(obstacles, kind[order], unknown, unknown)
 
 
-def _sightings(obstacles: Obstacles, kind: np.ndarray, score: np.ndarray, height_px: np.ndarray) -> Sightings:
+def _sightings(obstacles: Outlines, kind: np.ndarray, score: np.ndarray, height_px: np.ndarray) -> Sightings:
     right_m, left_m = obstacles.lateral_m.T
     return Sightings(obstacles, (right_m + left_m) / 2, (left_m - right_m) / 2, kind, score, height_px)
 

@@ -11,7 +11,7 @@ from deepval.allocators.allocator import Allocator
 from deepval.arrays import Float
 from deepval.errors import InputError
 from deepval.features import Glance, Sight
-from deepval.features.views import CheapMode, Memory, Past
+from deepval.features.views import CheapMode, OwnMemory, Past
 from deepval.files.canonical import sha256
 from deepval.world.objects import Objects
 
@@ -95,7 +95,7 @@ class _Deaf(Session):
     """A session that learns nothing, with the memory that the allocator needs of earlier frames."""
 
     allocator: Allocator
-    memory: Memory | None
+    memory: OwnMemory | None
 
     def score(self, glance: Glance) -> float:
         if self.memory is not None:

@@ -32,12 +32,12 @@ from deepval.allocators.models.model import Standard
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError, NothingToLearnError
 from deepval.features import Glance, Sight
-from deepval.features.views import Memory, Past, objects_by_frame
+from deepval.features.views import OwnMemory, Past, objects_by_frame
 from deepval.files.canonical import plain
 from deepval.files.reading import check_form
 from deepval.planners.controllers import RULES, Rule
 from deepval.progress import Watch, unwatched
-from deepval.world.objects import Objects, Obstacles, Outputs
+from deepval.world.objects import Objects, Outlines, Outputs
 
 DRAWS, TRACKS = 64, 8
 """Draws of a frame, and tracks that are drawn: those that ask for most deceleration."""
@@ -61,7 +61,7 @@ PICKS = _SHUFFLES[2:].reshape(2 * DRAWS, TRACKS)
 
 
 @dataclass(frozen=True, eq=False)
-class Trail(Memory):
+class Trail(OwnMemory):
     """The memory of a unit: its tracks, and the cheap mode's action in the last frame (NaN: none)."""
 
     rule: Rule
@@ -184,7 +184,7 @@ class SimulatedValue(FittedAllocator):
         *,
         band: Int[np.ndarray, "track"],
         speed_mps: float,
-    ) -> Obstacles:
+    ) -> Outlines:
         """The marked tracks of each draw of the full mode and then of the reference, with errors."""
         draw, track = marks.nonzero()
         table = band[track] + TABLES * (draw >= DRAWS)
@@ -196,7 +196,7 @@ class SimulatedValue(FittedAllocator):
         y_m = tracks[Y] + np.where(tracks[Y] < 0, -middle, middle)
         half_m = np.maximum(tracks[HALF] + half, LEAST_HALF_M)
         lateral_m = np.stack([y_m - half_m, y_m + half_m], axis=1)
-        return Obstacles(2 * DRAWS, draw, near_m, near_m + length, lateral_m, speed_mps - tracks[U] + closing)
+        return Outlines(2 * DRAWS, draw, near_m, near_m + length, lateral_m, speed_mps - tracks[U] + closing)
 
     @classmethod
     def feature_sets(cls) -> tuple[str, ...]:

@@ -4,13 +4,12 @@ Labels come from training and validation units only: a fit that names a test uni
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -40,7 +39,6 @@ from deepval.files.reading import check_form
 from deepval.fit_targets import TARGETS, RoutingObjective, labels
 from deepval.planners.controllers import Rule
 from deepval.progress import Watch, unwatched
-from deepval.tables.costs import Costs
 from deepval.tables.keys import positions
 from deepval.tables.scores import Fit, Kind, Scores
 from deepval.tables.values import ValueTable
@@ -257,11 +255,6 @@ def allocator_named(text: str | Path, cell: Path | None = None, *, others: Seque
             f"docs/allocators.md) or a file that `deepval fit` wrote; found {str(text)!r}{advice}"
         )
     return read_allocator(file)
-
-
-def called(text: str) -> str:
-    """The name of an allocator's scores and costs: the file's name without its suffix, or the text itself."""
-    return Path(text).stem if reading.is_file(Path(text)) else text
 
 
 def fitted_file(cell: Path, name: str) -> Path:
@@ -504,19 +497,3 @@ def diagnostic_scores(cell: BuiltCell) -> dict[str, Scored]:
         with suppress(InputError):  # a cell has only the columns that its modes and its planner define
             scores[name] = score_on(cell, name, units="all")
     return scores
-
-
-def with_costs(scored: Mapping[str, Scored], costs: Costs | None) -> dict[str, Scored]:
-    """The scores of allocators with a latency in the cost profile."""
-    costs_by_allocator = {} if costs is None else costs.allocators
-    return {name: item for name, item in scored.items() if "ms" in costs_by_allocator.get(name, {})}
-
-
-Item = TypeVar("Item", Scored, Scores)
-
-
-def with_batched(scored: Mapping[str, Item], costs: Costs) -> dict[str, Item]:
-    """The scores, and a copy as `<name>-batched` where the cost profile has a cost of scoring in batches."""
-    batched = {f"{name}-batched": item for name, item in scored.items()}
-    renamed = {name: replace(item, name=name) for name, item in batched.items() if name in costs.allocators}
-    return {**scored, **{name: item for name, item in renamed.items() if name not in scored}}

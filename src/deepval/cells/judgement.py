@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -391,3 +391,19 @@ def judge(
     judged, split = set(result.provenance.units), case.cell.split
     role = "all" if judged == set(split.units) else "test" if judged == set(split.test) else "chosen"
     return replace(result, provenance=replace(result.provenance, **case.provenance, role=role))
+
+
+def with_costs(scored: "Mapping[str, Scored]", costs: Costs | None) -> "dict[str, Scored]":
+    """The scores of allocators with a latency in the cost profile."""
+    costs_by_allocator = {} if costs is None else costs.allocators
+    return {name: item for name, item in scored.items() if "ms" in costs_by_allocator.get(name, {})}
+
+
+Item = TypeVar("Item", "Scored", Scores)
+
+
+def with_batched(scored: Mapping[str, Item], costs: Costs) -> dict[str, Item]:
+    """The scores, and a copy as `<name>-batched` where the cost profile has a cost of scoring in batches."""
+    batched = {f"{name}-batched": item for name, item in scored.items()}
+    renamed = {name: replace(item, name=name) for name, item in batched.items() if name in costs.allocators}
+    return {**scored, **{name: item for name, item in renamed.items() if name not in scored}}

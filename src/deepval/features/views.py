@@ -231,11 +231,11 @@ class Remembered(NamedTuple):
     seen: int
 
 
-class Memory(ABC):
+class OwnMemory(ABC):
     """A further memory of a unit's frames, for allocators that need more than the window."""
 
     @abstractmethod
-    def after(self, glance: Any) -> "Memory":
+    def after(self, glance: Any) -> "OwnMemory":
         """The memory after a glance at the next frame; this one stays as it is."""
 
 
@@ -258,7 +258,7 @@ class Past(NamedTuple):
     odometer_m: float = 0.0
     grey: np.ndarray | None = None
     ids: frozenset[int] | None = None
-    memory: Memory | None = None
+    memory: OwnMemory | None = None
 
 
 @dataclass(frozen=True)

@@ -245,6 +245,11 @@ def _split(
     """The inputs to judge, and those to calibrate on."""
     if calibration is not None:
         times(table)  # refuses a table without times before any computation
+    if isinstance(calibration, int) and (calibration is True or not 2 <= calibration <= len(table.unit_ids)):
+        raise InputError(
+            f"calibration must be units, or 2 to {len(table.unit_ids)} folds, as many as there are units; found "
+            f"{quote(calibration)}."
+        )
     if calibration is None or isinstance(calibration, int):
         return (table if units is None else table.restrict(units)), None
     calibration_table = table.restrict(calibration)

@@ -18,7 +18,7 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import EvaluationData, case_of, judge
+from deepval.cells.judgement import EvaluationData, case_of, judge, with_batched, with_costs
 from deepval.cells.spec import CellSpec, units_of
 from deepval.errors import InputError, InputWarning
 from deepval.judging.allowances import LEVELS, RAILS, Accounting, Budget, Measured, Selection, conventions, measured
@@ -272,7 +272,7 @@ def _charge(at: RunCell, scores: Mapping[str, Any]) -> dict[str, Any]:
     costs = _needed_costs(at)
     with_cost = {
         allocator: item
-        for allocator, item in fitting.with_batched(scores, costs).items()
+        for allocator, item in with_batched(scores, costs).items()
         if item.kind == "deployable" and all(unit in costs.allocators.get(allocator, {}) for unit in units)
     }
     omitted = [allocator for allocator in scores if allocator not in with_cost]
@@ -358,7 +358,7 @@ def _causal(at: RunCell, watch: Watch) -> Result | None:
     return _judge_charged(
         at,
         "causal",
-        lambda: fitting.with_costs(at.part("train_scores"), costs_of(at)),
+        lambda: with_costs(at.part("train_scores"), costs_of(at)),
         settings={"recipes": _recipes_with_latency(at)},
         calibration=calibration,
     )

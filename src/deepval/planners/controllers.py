@@ -15,7 +15,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
-from deepval.world.objects import BrakingSettings, Objects, Obstacles, required_deceleration_mps2
+from deepval.world.objects import BrakingSettings, Objects, Outlines, required_deceleration_mps2
 
 Actions = Float[np.ndarray, "_ act"]
 Speeds = Float[np.ndarray, "_"]
@@ -38,7 +38,7 @@ class Rule(ABC):
         """Distance aside, from the middle of the corridor, beyond which an object can change nothing."""
 
     @abstractmethod
-    def needs(self, objects: Objects | Obstacles, speed_mps: Speeds) -> Needs:
+    def needs(self, objects: Objects | Outlines, speed_mps: Speeds) -> Needs:
         """What the objects require in each frame."""
 
     @abstractmethod
@@ -103,7 +103,7 @@ class BrakingRule(Rule):
         """Half the width of the corridor."""
         return self.required.corridor_m
 
-    def needs(self, objects: Objects | Obstacles, speed_mps: Speeds) -> Needs:
+    def needs(self, objects: Objects | Outlines, speed_mps: Speeds) -> Needs:
         """The required deceleration."""
         every_mps = np.broadcast_to(speed_mps, objects.frames)
         return required_deceleration_mps2(objects, every_mps, settings=self.required)
@@ -171,7 +171,7 @@ class RecedingHorizonRule(Rule):
         """Half the width that the candidates sweep, with the clearance."""
         return self.widest_m + self.half_width_m + self.clearance_m
 
-    def needs(self, objects: Objects | Obstacles, speed_mps: Speeds) -> Needs:
+    def needs(self, objects: Objects | Outlines, speed_mps: Speeds) -> Needs:
         """The worst clearance of every candidate."""
         return worst_clearances_m(self, objects, speed_mps)
 
@@ -269,7 +269,7 @@ class Reach(NamedTuple):
     ever: Bool[np.ndarray, "obj acceleration"]
 
 
-def reachable(system: RecedingHorizonRule, objects: Objects | Obstacles, speed_mps: Speeds) -> Objects | Obstacles:
+def reachable(system: RecedingHorizonRule, objects: Objects | Outlines, speed_mps: Speeds) -> Objects | Outlines:
     """The objects that some candidate can come nearer than the clearance; the others change no cost."""
     speed = speed_mps if len(speed_mps) == 1 else speed_mps[objects.frame]
     nearest_m = travelled_m(speed, system.hardest_mps2, float(system.times_s[0]))
@@ -282,7 +282,7 @@ def reachable(system: RecedingHorizonRule, objects: Objects | Obstacles, speed_m
     return objects.where(ahead & beside)
 
 
-def overlapping_steps(system: RecedingHorizonRule, objects: Objects | Obstacles, *, speed_mps: Speeds) -> Reach:
+def overlapping_steps(system: RecedingHorizonRule, objects: Objects | Outlines, *, speed_mps: Speeds) -> Reach:
     """Steps at which ego and object overlap in x; as the ego never reverses they are one run."""
     x_m = travelled_m(speed_mps[:, None, None], _paths(system)[0][:, None], system.times_s)
     x_m = x_m if len(x_m) == 1 else x_m[objects.frame]
@@ -292,7 +292,7 @@ def overlapping_steps(system: RecedingHorizonRule, objects: Objects | Obstacles,
 
 
 def worst_clearances_m(
-    system: RecedingHorizonRule, objects: Objects | Obstacles, speed_mps: Speeds
+    system: RecedingHorizonRule, objects: Objects | Outlines, speed_mps: Speeds
 ) -> Float[np.ndarray, "time choice"]:
     """Smallest lateral clearance of every candidate over steps with overlap in x, +inf where none matters.
 

@@ -94,7 +94,7 @@ class Objects:
 
 
 @dataclass(frozen=True, slots=True)
-class Obstacles:
+class Outlines:
     """What rules need of objects: flat lists over `frames` frames or draws, sorted by `frame`, as in `Objects`."""
 
     frames: int
@@ -107,10 +107,10 @@ class Obstacles:
     def __len__(self) -> int:
         return len(self.frame)
 
-    def where(self, keep: Bool[np.ndarray, "obj"]) -> "Obstacles":
+    def where(self, keep: Bool[np.ndarray, "obj"]) -> "Outlines":
         """The obstacles marked by `keep`."""
         columns = (self.frame, self.near_m, self.far_m, self.lateral_m, self.closing_mps)
-        return Obstacles(self.frames, *(column[keep] for column in columns))
+        return Outlines(self.frames, *(column[keep] for column in columns))
 
 
 class Outputs(NamedTuple):
@@ -203,7 +203,7 @@ def time_to_collision_s(
 
 
 def object_deceleration_mps2(
-    objects: Objects | Obstacles, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
+    objects: Objects | Outlines, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
 ) -> Float[np.ndarray, "obj"]:
     """Required deceleration of each object, the higher of its values at ego and closing speed; 0 off the corridor."""
     settings = settings or BrakingSettings()
@@ -215,7 +215,7 @@ def object_deceleration_mps2(
 
 
 def required_deceleration_mps2(
-    objects: Objects | Obstacles, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
+    objects: Objects | Outlines, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
 ) -> Float[np.ndarray, "time"]:
     """a_req of docs/definitions.md, Braking controller: the maximum over the frame's objects, 0 without any."""
     required = np.zeros(objects.frames)
