@@ -210,7 +210,15 @@ def test_a_reader_that_breaks_off_is_a_reason(code, said):
 
 def told(**other):
     about = {"name": "Mine", "handle": "lab", "inputs": ["ego"]}
-    head = {"problems": [], "card": about, "files": {}, "remarks": [], "scores": [[CELL, "x", 1]], **other}
+    head = {
+        "problems": [],
+        "card": about,
+        "files": {},
+        "remarks": [],
+        "scores": [[CELL, "x", 1]],
+        "allocator": None,
+        **other,
+    }
     return json.dumps(head).encode() + b"\n"
 
 

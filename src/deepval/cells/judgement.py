@@ -393,13 +393,13 @@ def judge(
     return replace(result, provenance=replace(result.provenance, **case.provenance, role=role))
 
 
-def with_costs(scored: "Mapping[str, Scored]", costs: Costs | None) -> "dict[str, Scored]":
+Item = TypeVar("Item", bound=Any)
+
+
+def with_costs(scored: Mapping[str, Item], costs: Costs | None) -> dict[str, Item]:
     """The scores of allocators with a latency in the cost profile."""
     costs_by_allocator = {} if costs is None else costs.allocators
     return {name: item for name, item in scored.items() if "ms" in costs_by_allocator.get(name, {})}
-
-
-Item = TypeVar("Item", "Scored", Scores)
 
 
 def with_batched(scored: Mapping[str, Item], costs: Costs) -> dict[str, Item]:

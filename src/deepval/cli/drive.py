@@ -152,7 +152,7 @@ def drive(
     workers: Workers,
     json: Json = False,
 ) -> None:
-    """Let a planner drive logged scenes in closed loop, or a system the synthetic world.
+    """Drive in closed loop, on logs or in the synthetic world.
 
     The other road users move as logged or scripted. With --allocator, the allocator decides in every frame which mode
     the vehicle sees; all allocators drive the same scenes.
