@@ -219,7 +219,7 @@ def told(**other):
         "allocator": None,
         **other,
     }
-    return json.dumps(head).encode() + b"\n"
+    return json.dumps(head | other).encode() + b"\n"
 
 
 NUMBERS = bytes(8 * 36)

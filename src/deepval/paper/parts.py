@@ -418,9 +418,7 @@ TAUGHT = PartOption(
     list[str] | None,
     Option("Recipe to fit on every label. Repeatable. Default: the paper's.", ALLOCATORS, read=check_recipes),
 )
-BY_FOLD = PartOption(
-    int, Option("Folds to fit and calibrate by; 0: judge test units once.", ("--folds",), limits=(0, 1_000)), 0
-)
+BY_FOLD = PartOption(int, Option("Folds to calibrate by; 0: test units once.", ("--folds",), limits=(0, 1_000)), 0)
 FOLD_UNITS = PartOption(str, Option("Units of the folds: all, fit, or a,b,c.", ("--units",)), "all")
 CONTROLS = PartOption(
     int, Option("Random scores to judge beside the allocators.", ("--controls",), limits=(0, 1_000)), 3
