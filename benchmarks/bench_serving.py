@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 from figures import Figure, finish
 
-from deepval.allocators import RECIPES, Learned
+from deepval.allocators import RECIPES, Learned, RowRecipe
 from deepval.allocators.models import Linear, Network, Quantile, Trees, trees
 from deepval.allocators.models.model import one_thread
 from deepval.allocators.models.trees import informative_columns
@@ -189,7 +189,7 @@ def main(*, tiny: bool = False) -> list[Figure]:
             f"{'allocator':<20} one frame   model  served   graph in batch  library library/served model/served",
             "pass/frame",
         )
-        names = [name for name, recipe in RECIPES.items() if recipe.extra is None]
+        names = [name for name, recipe in RECIPES.items() if isinstance(recipe, RowRecipe)]
         for name in TINY_RECIPES if tiny else names:
             allocator, models = fitted(cell, name)
             whole_s, model_s, served_s, graph_s, batch_s, library_s = measured(

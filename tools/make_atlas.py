@@ -26,7 +26,7 @@ from deepval.files.writing import write_atomically
 from deepval.results.records import Row
 from deepval.tables.router_logs import attribute_scores
 
-PAGES = {"atlas.md": ("counts", "choices"), "generated/atlas.md": ("pairs",)}
+PAGES = {"atlas.md": ("counts",), "generated/atlas.md": ("pairs", "choices")}
 FOLDERS = ("", "routing", "navsim")
 ALPHA, FOLDS, BINS = 0.2, 5, 10
 BEFORE_ANY_CALL = "prompt_length"

@@ -31,7 +31,7 @@ def schema() -> dict[str, Any]:
         "title": "A result of deepval",
         "type": "object",
         "properties": properties,
-        "required": [name for name in properties if name not in ("inputs", "thresholds", "recovery")],
+        "required": [name for name in properties if name not in ("inputs", "thresholds", "recovery", "feedback")],
         "additionalProperties": False,
         "$defs": {record.__name__: _record(record) for record in records},
     }

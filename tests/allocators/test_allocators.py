@@ -22,12 +22,12 @@ from allocator_worlds import (
 from deepval.allocators import FEATURE_SETS, RECIPES
 from deepval.allocators.allocator import SIGNALS, unseen
 from deepval.allocators.router import Router
-from deepval.allocators.row_allocator import Learned
+from deepval.allocators.row_allocator import Learned, RowRecipe
 from deepval.cells.fitting import calibration_scores, fit_on, score_on
 from deepval.diagnostics import DIAGNOSTICS
 from deepval.errors import InputError, InputWarning
 from deepval.features import Sight, glance
-from deepval.features.views import CheapMode, Past, View, frames_of
+from deepval.features.views import CheapMode, View, frames_of
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold
 from evidence_worlds import shared_of
 from view_worlds import MODES, car_view, glances_of, random_observed, random_view, shuffled
@@ -154,11 +154,16 @@ def test_a_second_fit_gives_the_same_file(name):
     assert len(np.unique(scored(name).score)) > 20
 
 
+def first_past():
+    """The longest memory that any allocator asks for, at the beginning of a unit."""
+    return learned("router-voi").past()
+
+
 @cache
 def looked_at():
     """Some units, each as a whole, cut off early, and as its frames arrive."""
     views = (ladder_cell().views[0], failing_cell().views[1], *random_views())
-    return [(Sight(view), Sight(view.until(7)), tuple(glances_of(view))) for view in views]
+    return [(Sight(view), Sight(view.until(7)), tuple(glances_of(view, past=first_past()))) for view in views]
 
 
 @every_allocator
@@ -217,14 +222,21 @@ def two_looks(part):
     found = []
     for view in (*ladder_cell().views[:2], approaching, random_observed(np.random.default_rng(8))):
         other = view if part == "previous frames" else changed(view, part)
-        glances = tuple(glances_of(other))
+        glances = tuple(glances_of(other, past=first_past()))
         if part == "previous frames":
-            glances = tuple(glance(seen.frame, Past(), mode=view.mode) for seen in glances)
+            glances = tuple(glance(seen.frame, first_past(), mode=view.mode) for seen in glances)
         found.append((Sight(view), Sight(other), glances))
     return found
 
 
-READ = {name: SIGNALS[name].uses if name in SIGNALS else FEATURE_SETS[RECIPES[name].feature_set].uses for name in NAMES}
+READ = {
+    name: SIGNALS[name].uses
+    if name in SIGNALS
+    else FEATURE_SETS[RECIPES[name].feature_set].uses
+    if isinstance(RECIPES[name], RowRecipe)
+    else RECIPES[name].makes.uses
+    for name in NAMES
+}
 UNDECLARED = [(name, part) for name in NAMES for part in PARTS if part not in READ[name]]
 
 

@@ -105,7 +105,8 @@ def test_what_it_does_not_admit_or_hold_is_refused_in_its_own_words(tmp_path):
     del RECIPES["toy-crowd"]
     with pytest.raises(
         InputError,
-        match=r"'front' must be one of cheap, cheap.memory, detection-list, tracked, track-list, pixels; found 'crowd'",
+        match=r"'front' must be one of cheap, cheap.memory, detection-list, tracked, track-list, belief, "
+        r"belief.feedback, pixels; found 'crowd'",
     ):
         read_allocator(path)
 

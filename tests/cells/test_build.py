@@ -62,6 +62,8 @@ def test_a_cell_s_table_is_what_its_folder_holds(material, tmp_path):
         "view/frames.parquet",
         "view/boxes.parquet",
         "view/view.json",
+        "outputs/full.parquet",
+        "outputs/reference.parquet",
     }
     for name, digest in manifest["files"].items():
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == digest

@@ -29,6 +29,7 @@ from worlds import quietly
 OBSERVERS = ("gate-ridge", "gate-gbm", "gate-multi-fidelity", "router-mlp-value", "router-mlp-binary")
 OBSERVERS += ("router-gbm-value", "router-gbm-binary")
 BLIND = ("gate-gbm-memory", "router-two-head", "router-recall")
+SIMULATED = ("router-voi", "router-voi-feedback")
 SEEING = {"gate": "tracked", "router": "track-list"}
 
 
@@ -91,6 +92,28 @@ def test_views_hold_what_the_cheap_mode_comes_to_and_are_read_back_identically()
             assert allocator(name).score(kept).tobytes() == allocator(name).score(view).tobytes()
 
 
+def test_outputs_are_the_objects_of_the_fullest_mode_and_of_the_reference():
+    material = street(reach_m=(15.0, 25.0, 60.0))
+    cell = made(material)
+    again = written(cell, "street-outputs")
+    for unit, outputs, stored in zip(material.units, cell.outputs, again.outputs, strict=True):
+        scene, truth = material.source.read_unit(unit)
+        report = material.modes[-1].reader.detections(scene, truth)
+        same_objects(stored.full, PLACINGS["cuboids"].place(report, scene, truth))
+        same_objects(stored.reference, truth.objects)
+        same_objects(stored.full, outputs.full)
+    assert len(again.outputs[0].full) > len(again.views[0].objects)
+
+
+def test_a_cell_of_an_older_deepval_has_no_outputs_and_says_so():
+    cell = street_cell()
+    files = {name: digest for name, digest in cell.manifest.files.items() if not name.startswith("outputs/")}
+    older = replace(cell, manifest=replace(cell.manifest, files=files))
+    assert len(older.views) == len(cell.views)
+    with pytest.raises(InputError, match=r"must be in outputs/, and are not: an older deepval .* build it again"):
+        _ = older.outputs
+
+
 def test_only_cells_that_observe_have_objects_in_their_folder():
     assert "view/objects.parquet" in street_cell().manifest.files
     assert "view/objects.parquet" not in ladder_cell().manifest.files
@@ -123,8 +146,8 @@ def test_what_the_cheap_mode_does_not_show_does_not_reach_the_view():
 
 
 def test_every_recipe_looks_at_objects_or_says_why_it_cannot():
-    assert {*OBSERVERS, *BLIND} == {name for name, recipe in RECIPES.items() if recipe.extra is None}
-    assert recipes_for(street_cell()) == tuple(name for name in RECIPES if name in OBSERVERS)
+    assert {*OBSERVERS, *BLIND, *SIMULATED} == {name for name, recipe in RECIPES.items() if recipe.extra is None}
+    assert recipes_for(street_cell()) == tuple(name for name in RECIPES if name in (*OBSERVERS, "router-voi"))
     for name in OBSERVERS:
         assert fitted(name).feature_set.name == SEEING[name.split("-")[0]]
     for name in BLIND:

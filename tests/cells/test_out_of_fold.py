@@ -1,6 +1,7 @@
 """Out of fold over all units: against fits on splits that hold out one fold at a time, and labelled everywhere."""
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +14,11 @@ from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.judgement import openings
 from deepval.cells.spec import Split
 from deepval.errors import InputError
+from deepval.judging.comparison import basis
 from deepval.paper.analyses import out_of_fold
 from deepval.tables.keys import positions
 from small_cells import build_cells
-from worlds import quietly
+from worlds import quietly, table_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
 LABEL = "out of fold over all units: released, not scored"
@@ -74,7 +76,7 @@ def test_the_label_stands_in_rows_table_chart_and_json_and_the_look_is_counted(c
     assert [row.held_out_ndg for row in rows if row.alpha == 0.2] == [
         official.row(name, "selection", 0.2).ndg for name in ("random", "gate-ridge")
     ]
-    table = out_of_fold.table(rows)
+    (table,) = out_of_fold.tables(rows)
     assert LABEL in table.title
     assert LABEL in table.notes[0]
     assert LABEL in out_of_fold.chart(rows).axis
@@ -89,6 +91,76 @@ def test_the_label_stands_in_rows_table_chart_and_json_and_the_look_is_counted(c
     assert openings(folder, cell.id) == before + 1
 
 
-def test_one_fold_is_none(cell):
+def sums(table, score, rows, *, alpha):
+    """All-cheap loss, oracle's gain, gain, harm and random's harm of some rows, input by input, without ties."""
+    value, k = table.decision_values[rows], math.floor(alpha * len(rows) + 0.5)
+    top = value[np.argsort(-score[rows])[:k]]
+    best = math.fsum(sorted(np.maximum(value, 0.0).tolist())[len(rows) - k :])
+    harm, chance = math.fsum(np.maximum(-top, 0.0)), k / len(rows) * math.fsum(np.maximum(-value, 0.0))
+    return math.fsum(table.losses[rows, 0]), best, math.fsum(top), harm, chance
+
+
+def test_pooled_gain_and_harm_match_plain_sums_in_the_sample_and_in_every_draw():
+    rng, units, alpha = np.random.default_rng(4), 5, 0.3
+    tables = [table_of(rng.normal(size=40), unit=np.arange(40) % units, cheap=np.full(40, 4.0 + c)) for c in range(3)]
+    scores = [{name: rng.permutation(40) + 0.0 for name in ("one", "other")} for _ in tables]
+    cells, draws = [], None
+    for table, own in zip(tables, scores, strict=True):
+        held = basis(quietly(deepval.evaluate, table, own, alpha, draws=30, seed=3))
+        draws = held.totals.draws
+        sample = {item.row.allocator: item.sample for item in held.judged}
+        cells.append(out_of_fold.CellSamples(held.totals, held.judged[0].prize, sample["random"], sample))
+    pool = out_of_fold.Pool.of(cells, draws, resampled=True)
+    counts = [np.ones(units), *draws.counts]
+    for index, count in enumerate(counts):
+        totals = np.zeros(4)
+        for table, own, cell in zip(tables, scores, cells, strict=True):
+            rows = np.repeat(np.arange(40), count[table.unit].astype(int))
+            loss, best, _, _, chance = sums(table, own["one"], rows, alpha=alpha)
+            sample = cell.contenders["one"]
+            totals += np.array([best, chance, sample.gain[index], sample.benefit[index] - sample.gain[index]]) / loss
+        assert pool.gain["one"][index] == pytest.approx(totals[2] / totals[0])
+        assert pool.harm["one"][index] == pytest.approx(totals[3] / totals[1])
+    for table, own, cell in zip(tables, scores, cells, strict=True):
+        loss, best, gain, harm, chance = sums(table, own["one"], np.arange(40), alpha=alpha)
+        sample = cell.contenders["one"]
+        told = (cell.prize[0], sample.gain[0], sample.benefit[0] - sample.gain[0], cell.totals.cheap_loss[0])
+        assert told == pytest.approx((best, gain, harm, loss))
+        assert cell.chance.benefit[0] - cell.chance.gain[0] == pytest.approx(chance)
+    ahead = pool.columns("one", "other")
+    back = pool.columns("other", "one")
+    assert ahead["difference"] == pytest.approx(ahead["gain"] - back["gain"])
+    assert (ahead["difference_lo"], ahead["difference_hi"]) == pytest.approx(
+        (-back["difference_hi"], -back["difference_lo"])
+    )
+    assert pool.columns("one", "one")["difference_verdict"] == "unresolved"
+
+
+def test_several_cells_are_pooled_and_fit_units_alone_open_no_test_unit(folder, capsys):
+    twin = build_cells(folder.parent.parent / "others", systems=("lateral",)) / "lateral-monocular"
+    before = openings(folder, read_cell(folder).id)
+    words = ["analyse", "out-of-fold", str(folder), str(twin), "-a", "gate-ridge", "-a", "lost", "--units", "fit"]
+    call(*words, "--folds", "2", "--draws", "20", "--alpha", "0.2", "--versus", "lost", "--json")
+    found = json.loads(capsys.readouterr().out)
+    assert openings(folder, read_cell(folder).id) == before
+    label = "out of fold over fit units: released, not scored"
+    assert {(row["standing"], row["test_units"], row["versus"]) for row in found} == {(label, 0, "lost")}
+    pooled, *single = (
+        [row for row in found if row["cell"] == name] for name in dict.fromkeys(r["cell"] for r in found)
+    )
+    assert [row["allocator"] for row in pooled] == ["random", "lost", "gate-ridge"]
+    assert pooled[0]["cells"] == len(single) == 2
+    for row, one, two in zip(pooled, *single, strict=True):
+        assert row["ndg"] == pytest.approx((one["ndg"] + two["ndg"]) / 2)
+        assert min(one["gain"], two["gain"]) - 1e-9 <= row["gain"] <= max(one["gain"], two["gain"]) + 1e-9
+    call(*words, "--folds", "2", "--draws", "20")
+    assert "Allocators over 2 cells, out of fold over fit units" in capsys.readouterr().out
+
+
+def test_wrong_settings_are_refused(cell):
     with pytest.raises(InputError, match="two folds or more; found 1"):
         out_of_fold.rows({"cell": cell}, ["gate-ridge"], folds=1)
+    with pytest.raises(InputError, match="found 'lots'; did you mean 'lost'"):
+        out_of_fold.rows({"cell": cell}, ["lots"])
+    with pytest.raises(InputError, match="--versus must be judged too, one of best, random, lost; found 'memory'"):
+        out_of_fold.rows({"cell": cell}, ["lost"], versus="memory")

@@ -4,7 +4,7 @@ import re
 import pytest
 
 from commands import call
-from deepval.cli import run_models as driving
+from deepval.cli import drive as driving
 from deepval.datasets import DATASETS
 from deepval.errors import InputError
 from drives import Cruise, TwoLogs
@@ -93,3 +93,48 @@ def test_planners_and_data_sets_are_named_where_another_is_asked_for():
         run(planner="pdm")
     with pytest.raises(InputError, match=r"\(argoverse2, commonroad, scenarionet, waymo, yard\); found kitti"):
         run(dataset="kitti")
+
+
+WORLD = ("drive", "--dataset", "synthetic", "--system", "braking", "--scenes", 3, "--calibrate", 2, "--seconds", 2)
+
+
+def test_allocators_drive_the_synthetic_world_and_the_same_seed_gives_the_same_bytes(tmp_path):
+    arms = ("--allocator", "random", "--allocator", "lost", "--seed", 3, "--draws", 20)
+    written = []
+    for workers in (1, 2):
+        out = tmp_path / f"{workers}.csv"
+        call(*WORLD, *arms, "--workers", workers, "--out", out, "--page", tmp_path / f"{workers}.html")
+        written.append((out.read_bytes(), (tmp_path / f"{workers}.html").read_bytes()))
+    assert written[0] == written[1]
+    lines = written[0][0].decode().splitlines()
+    assert lines[0].startswith("unit,start,allocator,seconds,collisions,at_fault")
+    assert [line.split(",")[2] for line in lines[1:]] == ["random", "lost", "perfect"] * 3
+
+
+def test_allocators_are_compared_on_logs_with_the_steps_off_the_log():
+    logged = ("--mode", "none", "--mode", "reference", "--planner", "careful", "--units", "far", "--draws", 20)
+    arms = ("--allocator", "always", "--allocator", "never", "--allocator", "criticality", "--calibrate", "near")
+    call_words = ("drive", "--dataset", "yard", "--root", ".", *logged, *arms)
+    content = json.loads(call(*call_words, "--json"))
+    by_arm = {row["allocator"]: row for row in content["drives"]}
+    assert by_arm["always"]["progress_m"] == pytest.approx(by_arm["perfect"]["progress_m"], abs=0.1)
+    assert by_arm["never"]["progress_m"] > 2 * by_arm["perfect"]["progress_m"]
+    assert by_arm["always"]["off_log"] > 0
+    assert by_arm["never"]["loss"] is None
+    assert "off the log" in call(*call_words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--allocator", "lots"), "lots: must be an allocator's file"),
+        (("--allocator", "never", "--allocator", "never"), "'never' is given twice"),
+        (("--allocator", "never", "--calibrate", "x"), "a number for --calibrate"),
+        (("--allocator", "never", "--planner", "idm"), "driven with --system and --allocator"),
+        (("--out", "rows.csv"), "--calibrate applies only with --allocator"),
+        (("--allocator", "never", "--mode", "yolov8s-32"), "did you mean 'yolov8s-320'"),
+    ],
+)
+def test_what_the_synthetic_world_refuses(words, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        call(*WORLD, *words)

@@ -128,4 +128,4 @@ def test_frames_that_cannot_be_are_refused():
 
 
 def test_the_past_of_a_first_frame_is_empty():
-    assert Past() == (0, (), (), 0.0, None, None)
+    assert Past() == (0, (), (), 0.0, None, None, None)

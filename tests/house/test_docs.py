@@ -18,9 +18,10 @@ import typer
 import deepval
 import make_gallery
 from deepval import cli
-from deepval.allocators import FEATURE_SETS, RECIPES, PixelRecipe
+from deepval.allocators import FEATURE_SETS, RECIPES, PixelRecipe, RowRecipe
 from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.models import Boosting, Mlp, Ridge
+from deepval.allocators.voi import SimulatedValueRecipe
 from deepval.cli import COMMANDS
 from deepval.datasets import read_dataset
 from deepval.fit_targets import TARGETS
@@ -163,10 +164,17 @@ def test_the_table_of_allocators_is_the_code_s():
     shown = table_under(ROOT / "docs" / "allocators.md", "Available allocators")
     signals = [[f"`{name}`", ", ".join(sorted(signal.uses)), "nothing", "-"] for name, signal in SIGNALS.items()]
     assert [row[:4] for row in shown[: len(signals)]] == signals
-    assert shown[len(signals) : -1] == [
+    assert shown[len(signals) : -3] == [
         [f"`{r.name}`", f"`{r.feature_set}`", learners[type(r.learner)], f"`{r.target}`", rules[r.rule]]
         for r in RECIPES.values()
-        if r.extra is None
+        if isinstance(r, RowRecipe)
+    ]
+    simulated = [r for r in RECIPES.values() if isinstance(r, SimulatedValueRecipe)]
+    assert [row[0] for row in shown[-1 - len(simulated) : -1]] == [f"`{r.name}`" for r in simulated]
+    assert shown[-1 - len(simulated)][1:4] == [
+        ", ".join(sorted(simulated[0].makes.uses)),
+        learners[type(simulated[0].learner)],
+        f"`{simulated[0].target}`",
     ]
     pixel = [f"`{PixelRecipe.name}`", "the picture", "convolutional network", f"`{PixelRecipe.target}`"]
     assert shown[-1] == [*pixel, "the prediction"]
@@ -294,11 +302,11 @@ RUN = {
 }  # fmt: skip
 READ = {
     "KITTI": {"analyses.md", "cells.md", "paper-checklist.md", "replication.md", "results.md", "statistics.md",
-              "replication-one-detector.md", "workers.md"},
+              "out-of-fold.md", "replication-one-detector.md", "simulated-value.md", "workers.md"},
     "nuScenes, nuPlan or other logs": {"external.md", "external-formats.md", "learned-planner.md", "nuscenes.md",
                                        "results-logs.md", "results-nuscenes.md"},
     "tables of public models": {"atlas.md"},
-    "minutes, or another machine": {"faults.md", "scale.md", "security.md"},
+    "minutes, or another machine": {"closed-loop.md", "faults.md", "scale.md", "security.md"},
     "no commands, or those of an Action": {"architecture.md", "files.md", "host-a-board.md"},
 }  # fmt: skip
 """Pages whose blocks are only read, by what it takes to run them."""

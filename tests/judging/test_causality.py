@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import deepval
 from deepval.judging.comparison import basis
 from deepval.judging.policies import CausalCap, FrozenThreshold
-from deepval.judging.stream_rows import rate_missed, tune_adaptive_threshold, tune_token_bucket
+from deepval.judging.stream_rows import rate_missed, tune
 from deepval.report.result_tables import result_tables
 from worlds import COSTS, judge, random_losses, random_scores, table_of
 
@@ -32,8 +32,8 @@ def accepted(table, score, rate):
     own, other = ~held, held
     frozen = FrozenThreshold.calibrate(score[other], rate)
     tuning = {"order": table.order[other], "value": table.decision_values[other], "alpha": rate}
-    adaptive = tune_adaptive_threshold(score[other], table.unit[other], **tuning).policy
-    bucket = tune_token_bucket(score[other], table.unit[other], **tuning).policy
+    adaptive = tune("adaptive threshold", score[other], table.unit[other], **tuning)
+    bucket = tune("token bucket", score[other], table.unit[other], **tuning)
     place = score[own], table.unit[own], table.order[own]
     return own, {
         "frozen threshold": (None, frozen.expected(score[own])),

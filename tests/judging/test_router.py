@@ -14,7 +14,8 @@ from deepval.judging.comparison import POLICIES as CONTENDERS
 from deepval.judging.deployment import deployment
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, TokenBucket
 from deepval.judging.prices import Price
-from deepval.judging.routing import FIELDS, POLICIES, Routing, file_text
+from deepval.judging.routing import FIELDS, POLICIES, SETTABLE, Routing, file_text
+from deepval.judging.stream_rows import BEYOND, PAPER
 from deepval.tables.scores import align
 from reference import streaming as slow
 from worlds import judge
@@ -53,7 +54,7 @@ def test_a_router_from_a_file_decides_what_streams_are_judged_by(seed, tmp_path)
     table, score, unit, order = tied_world(seed)
     held = np.isin(unit, [0, 1, 2])
     result = judge(table, {"mine": score}, [deepval.Selection(0.3)], calibration=["u0", "u1", "u2"], draws=0)
-    assert [row.policy for row in result.streams] == list(POLICIES)
+    assert [row.policy for row in result.streams] == list(PAPER)
     values = table.decision_values[~held]
     for row in result.streams:
         made = deepval.Router.from_scores(score[held], 0.3, policy=row.policy, parameter=row.parameter)
@@ -71,7 +72,10 @@ def test_a_router_from_a_file_decides_what_streams_are_judged_by(seed, tmp_path)
     assert frozen == FrozenThreshold(cut.threshold, cut.tie_acceptance)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+FROM_SCORES = dict.fromkeys([*PAPER, *SETTABLE])
+
+
+@pytest.mark.parametrize("policy", FROM_SCORES)
 def test_without_reset_all_inputs_are_one_stream(policy, tmp_path):
     table, score, unit, order = tied_world(5)
     made = deepval.Router.from_scores(score, 0.25, policy=policy, parameter=PARAMETERS.get(policy), reset=False)
@@ -99,7 +103,7 @@ def test_scores_per_mode_ask_for_the_mode_of_the_largest_above_zero(tmp_path):
     modest = deepval.Router.from_scores(scores, 0.9, policy="frozen threshold", modes=["small", "medium", "large"])
     assert modest.policy == FrozenThreshold(0.0, 0.0)
     assert [modest.decide(row) for row in scores] == ["large", "medium", "small", "medium", "small"]
-    for policy in POLICIES:
+    for policy in FROM_SCORES:
         asked = {"policy": policy, "parameter": PARAMETERS.get(policy), "modes": ["small", "medium", "large"]}
         router = deepval.Router.from_scores(scores, 0.9, **asked)
         assert {router.decide([-0.5, 0.0]) for _ in range(20)} == {"small"}
@@ -116,7 +120,8 @@ def test_with_costs_a_price_decides(tmp_path):
 
 
 def test_names_of_policies_are_those_of_contenders_and_files():
-    assert tuple(POLICIES) == tuple(name.replace("-", " ") for name in CONTENDERS)
+    assert tuple(POLICIES) == (*PAPER, *BEYOND)
+    assert tuple(name.replace("-", " ") for name in CONTENDERS) == PAPER
     assert [*POLICIES, "price", "price per input"] == list(FIELDS)
 
 
@@ -295,7 +300,7 @@ def replays(router, score, unit, order):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("policy", ["best", *CONTENDERS])
+@pytest.mark.parametrize("policy", ["best", *CONTENDERS, *BEYOND])
 @pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")
 def test_what_is_promised_is_what_the_router_does_on_the_calibration_units(policy, seed, tmp_path):
     table, score, unit, order = tied_world(seed)
@@ -309,7 +314,7 @@ def test_what_is_promised_is_what_the_router_does_on_the_calibration_units(polic
     names = ("rate", "rate_lo", "rate_hi", "gain", "target_rate")
     assert [about[name] for name in names] == [getattr(promised, name) for name in names]
     if policy == "best":
-        assert [each.policy for each in found.replays] == list(POLICIES)
+        assert [each.policy for each in found.replays] == list(PAPER)
         near = [each for each in found.replays if abs(each.rate - 0.3) <= 0.02]
         best = max(near or found.replays, key=lambda each: each.gain if near else -abs(each.rate - 0.3))
         assert (promised.policy, promised.gain) == (best.policy, best.gain)

@@ -18,6 +18,17 @@ CASES = 2_000
 ALPHAS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.9, 1.0, 1 / 3)
 
 
+def tune_adaptive_threshold(score, unit, *, etas=stream_rows.ETAS, **about):
+    policies = [AdaptiveThreshold(eta, score, about["alpha"]) for eta in etas]
+    return stream_rows.tune_among(policies, etas, score=score, unit=unit, **about)
+
+
+def tune_token_bucket(score, unit, *, caps=stream_rows.CAPS, **about):
+    threshold = FrozenThreshold.calibrate(score, about["alpha"])
+    policies = [TokenBucket(cap, threshold, about["alpha"]) for cap in caps]
+    return stream_rows.tune_among(policies, caps, score=score, unit=unit, **about)
+
+
 def read_only(values, dtype: type = np.float64) -> np.ndarray:
     array = np.array(values, dtype=dtype)
     array.flags.writeable = False
@@ -259,20 +270,20 @@ def test_tuning_takes_the_largest_gain_near_the_rate():
     score = read_only([0, 0, 0, 0, 0, 0, 0, 0, 1, 1])
     value = read_only([0, 0, 0, 0, 0, 0, 0, 0, 1, 5])
     zeros, order = np.zeros(10, dtype=np.int64), np.arange(10)
-    tuned = stream_rows.tune_token_bucket(score, zeros, order=order, value=value, alpha=0.2)
-    assert [trial.rate for trial in tuned.tried] == [0.1, 0.2, 0.2, 0.2, 0.2]
-    assert [trial.gain for trial in tuned.tried] == [1, 1 + 5, 1 + 5, 1 + 5, 1 + 5]
-    assert tuned.policy == TokenBucket(2.0, FrozenThreshold(theta=1.0, tie_acceptance=1.0), 0.2)
+    tuned = tune_token_bucket(score, zeros, order=order, value=value, alpha=0.2)
+    assert [trial.rate for trial in tuned[1]] == [0.1, 0.2, 0.2, 0.2, 0.2]
+    assert [trial.gain for trial in tuned[1]] == [1, 1 + 5, 1 + 5, 1 + 5, 1 + 5]
+    assert tuned[0] == TokenBucket(2.0, FrozenThreshold(theta=1.0, tie_acceptance=1.0), 0.2)
 
 
 def test_tuning_takes_the_nearest_rate_where_all_miss():
     score, unit = read_only([3, 2, 1, 0]), np.zeros(4, dtype=np.int64)
     value, order = read_only([1, 1, 1, 1]), np.array([0, 1, 2, 3])
-    tuned = stream_rows.tune_adaptive_threshold(score, unit, order=order, value=value, alpha=0.4, etas=(5.0, 0.1))
+    tuned = tune_adaptive_threshold(score, unit, order=order, value=value, alpha=0.4, etas=(5.0, 0.1))
     # eta = 5: F = 1 passes q = .6; q = 1 stops F = .75; q = 0 passes F = .5; q = 1 stops F = .25.
     # eta = .1: F = 1 passes q = .6, F = .75 passes q = .66, and F = .5, .25 do not pass q = .72, .68.
-    assert [trial.rate for trial in tuned.tried] == [2 / 4, 2 / 4]
-    assert tuned.policy.eta == 5.0
+    assert [trial.rate for trial in tuned[1]] == [2 / 4, 2 / 4]
+    assert tuned[0].eta == 5.0
 
 
 def test_choice_resolves_ties_towards_the_first():
@@ -299,13 +310,13 @@ def test_choice_matches_the_slow_twin():
 def assert_tuned(tuned, setting, twin, validation, unit, order, value, alpha) -> float:
     """Compares every trial and the choice with the twin's; returns the chosen rate."""
     expected = []
-    for trial in tuned.tried:
+    for trial in tuned[1]:
         one = functools.partial(twin, trial.candidate)
         escalated = slow.decide(one, validation.tolist(), unit.tolist(), order.tolist())
         expected.append((sum(escalated) / len(escalated), float(value[escalated].sum())))
-    assert [(trial.rate, trial.gain) for trial in tuned.tried] == expected
+    assert [(trial.rate, trial.gain) for trial in tuned[1]] == expected
     best = slow.choice(expected, alpha)
-    assert getattr(tuned.policy, setting) == tuned.tried[best].candidate
+    assert getattr(tuned[0], setting) == tuned[1][best].candidate
     return expected[best][0]
 
 
@@ -316,13 +327,13 @@ def test_tuning_matches_the_slow_twin():
         value = rng.integers(-3, 4, validation.size) / 4
         if case % 2:
             theta, p = slow.frozen_threshold(validation.tolist(), alpha)
-            tuned = stream_rows.tune_token_bucket(validation, unit, order=order, value=value, alpha=alpha)
-            assert [trial.candidate for trial in tuned.tried] == [1, 2, 5, 10, math.inf]
+            tuned = tune_token_bucket(validation, unit, order=order, value=value, alpha=alpha)
+            assert [trial.candidate for trial in tuned[1]] == [1, 2, 5, 10, math.inf]
             twin = lambda cap, s, t=theta, p=p, a=alpha: slow.token_bucket(s, t, p, a, cap)  # noqa: E731
             rate = assert_tuned(tuned, "cap", twin, validation, unit, order, value, alpha)
         else:
-            tuned = stream_rows.tune_adaptive_threshold(validation, unit, order=order, value=value, alpha=alpha)
-            assert [trial.candidate for trial in tuned.tried] == [0.005, 0.01, 0.02, 0.05, 0.1]
+            tuned = tune_adaptive_threshold(validation, unit, order=order, value=value, alpha=alpha)
+            assert [trial.candidate for trial in tuned[1]] == [0.005, 0.01, 0.02, 0.05, 0.1]
             values = validation.tolist()
             twin = lambda eta, s, v=values, a=alpha: slow.adaptive(s, v, a, eta)  # noqa: E731
             rate = assert_tuned(tuned, "eta", twin, validation, unit, order, value, alpha)
@@ -401,13 +412,13 @@ def test_totals_times_draw_counts_equal_a_replayed_stream():
             "between 0 and 1, got 2 to 2",
         ),
         (
-            lambda: stream_rows.tune_token_bucket(
+            lambda: tune_token_bucket(
                 np.zeros(1), np.array([0]), order=np.array([0]), value=np.array([np.nan]), alpha=0.2
             ),
             "finite decision value",
         ),
         (
-            lambda: stream_rows.tune_adaptive_threshold(
+            lambda: tune_adaptive_threshold(
                 np.zeros(0), np.zeros(0, dtype=np.int64), order=np.zeros(0), value=np.zeros(0), alpha=0.2
             ),
             "at least one validation input",

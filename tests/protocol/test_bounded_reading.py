@@ -210,8 +210,16 @@ def test_a_reader_that_breaks_off_is_a_reason(code, said):
 
 def told(**other):
     about = {"name": "Mine", "handle": "lab", "inputs": ["ego"]}
-    head = {"problems": [], "card": about, "files": {}, "remarks": [], "scores": [[CELL, "x", 1]], **other}
-    return json.dumps(head).encode() + b"\n"
+    head = {
+        "problems": [],
+        "card": about,
+        "files": {},
+        "remarks": [],
+        "scores": [[CELL, "x", 1]],
+        "allocator": None,
+        **other,
+    }
+    return json.dumps(head | other).encode() + b"\n"
 
 
 NUMBERS = bytes(8 * 36)

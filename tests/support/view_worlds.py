@@ -130,11 +130,10 @@ def columns_of(things):
     return {field.name: getattr(things, field.name) for field in fields(things) if field.name != "frames"}
 
 
-def glances_of(view, *, images=True):
+def glances_of(view, *, images=True, past=Past()):  # noqa: B008 a tuple
     """What each frame of the unit shows as it arrives."""
     from deepval.features import glance
 
-    past = Past()
     for frame in frames_of(view, images=images):
         seen = glance(frame, past, mode=view.mode)
         yield seen

@@ -64,7 +64,7 @@ def test_plans_and_losses_are_those_of_the_published_planner(published, planner)
 
 @pytest.mark.slow
 def test_idm_from_nothing_to_the_reference():
-    """The rows of docs/cells.md: two losses of one plan, and what constant velocity loses."""
+    """The rows of docs/results-logs.md: two losses of one plan, and what constant velocity loses."""
     pytest.importorskip("shapely", reason="the extra `planners` has shapely")
     source = open_dataset("scenarionet", shared_data("scenarionet_nuscenes_mini"))
     material = sources.from_files(source, [sources.ModeFile(name, None) for name in BRANCHES])

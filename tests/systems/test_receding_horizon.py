@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
-from deepval.systems.receding_horizon import RecedingHorizon, reachable, worst_clearances_m
-from deepval.systems.system import previous_plans, travelled_m
+from deepval.planners.controllers import reachable, travelled_m, worst_clearances_m
+from deepval.systems.receding_horizon import RecedingHorizon
+from deepval.systems.system import previous_plans
 from deepval.tables.terms import weighted_loss
 from driving import Ego, acted, lost, mirrored, objects, random_objects
 from reference import receding_horizon as slow
@@ -141,7 +142,7 @@ def test_mirroring_the_scene_mirrors_the_lateral_action(seed):
     rng = np.random.default_rng(seed)
     things, ego = drive(rng, 10)
     ego = ego._replace(first=np.ones(10, dtype=bool))
-    cost = SYSTEM.fixed_costs(things, ego.speed_mps)
+    cost = SYSTEM.fixed_costs(SYSTEM.needs(things, ego.speed_mps), ego.speed_mps)
     straight, turned = acted(SYSTEM, things, ego), acted(SYSTEM, mirrored(things), ego)
     tied = (np.isclose(cost, cost.min(axis=1, keepdims=True), rtol=0, atol=1e-9)).sum(axis=1) > 1
     np.testing.assert_array_equal(turned[~tied], straight[~tied] * [1, -1])

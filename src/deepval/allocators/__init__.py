@@ -6,7 +6,9 @@ pixel router from a picture to a score, write a FittedAllocator and its Recipe i
 """
 
 import inspect
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from deepval import plugins
 from deepval.allocators.allocator import (
@@ -25,9 +27,11 @@ from deepval.allocators.models import Boosting, Mlp, Ridge
 from deepval.allocators.pixel import PixelRouter
 from deepval.allocators.pixel_training import PixelRecipe
 from deepval.allocators.row_allocator import ESTIMATES, EstimatorRecipe, Learned, RowRecipe
+from deepval.allocators.voi import SimulatedValueRecipe, SimulatedValueWithFeedbackRecipe
 from deepval.errors import InputError, quote, suggestion
 
 __all__ = [
+    "EVERYTHING",
     "FEATURE_SETS",
     "RECIPES",
     "Allocator",
@@ -41,6 +45,8 @@ __all__ = [
     "Recipe",
     "RowRecipe",
     "Training",
+    "check_allocators",
+    "check_recipes",
     "own_allocator",
     "read_allocator",
     "recipe_by_name",
@@ -62,11 +68,17 @@ RECIPES: dict[str, Recipe] = {
         RowRecipe("router-gbm-binary", "detection-list", "value-binary", Boosting()),
         RowRecipe("router-two-head", "cheap+memory", "value", Boosting(), "difference"),
         RowRecipe("router-recall", "cheap+memory", "value-signed-cdf", CAUTIOUS, "recall"),
+        SimulatedValueRecipe("router-voi", CAUTIOUS),
+        SimulatedValueWithFeedbackRecipe("router-voi-feedback", CAUTIOUS),
         PixelRecipe(),
     )
 }
 """Name -> recipe of every learned allocator; a command adds those of the user's own code."""
 BUILT_IN = tuple(RECIPES)
+
+
+EVERYTHING = "all"
+"""Stands for every signal and every recipe that applies to a cell."""
 
 
 def recipe_by_name(name: str) -> Recipe:
@@ -77,6 +89,29 @@ def recipe_by_name(name: str) -> Recipe:
         allowed = "those that `deepval fit -h` lists" if near.endswith("?") else ", ".join(names)
         raise InputError(f"A recipe must be one of {allowed}, or your own ({plugins.FORM}); found {name!r}{near}")
     return RECIPES[name]
+
+
+def check_recipes(names: Sequence[str]) -> Sequence[str]:
+    """The names, which must be those of recipes."""
+    for name in names:
+        recipe_by_name(name)
+    return names
+
+
+def check_allocators(names: Sequence[str]) -> list[str]:
+    """Names of signals and recipes, with `all` written out.
+
+    Raises:
+        InputError: A name is unknown.
+    """
+    words = (*SIGNALS, *RECIPES)
+    unknown = next((name for name in names if name not in (*words, EVERYTHING)), None)
+    if unknown is not None:
+        raise InputError(
+            f"An allocator must be one of {', '.join(words)}, or {EVERYTHING}; found {unknown!r}"
+            f"{suggestion(unknown, (*words, EVERYTHING))}"
+        )
+    return list(dict.fromkeys(word for name in names for word in (words if name == EVERYTHING else (name,))))
 
 
 def own_allocator(word: str) -> Allocator | Recipe | None:
@@ -113,7 +148,11 @@ def own_allocator(word: str) -> Allocator | Recipe | None:
 
 def read_allocator(path: Path | str) -> FittedAllocator:
     """The allocator in a file; files of another format or version and altered or truncated files are refused."""
-    content = file_content(path)
+    return allocator_of(file_content(path), path)
+
+
+def allocator_of(content: Mapping[str, Any], path: Path | str) -> FittedAllocator:
+    """The allocator from the content of its file; `path` names the file in messages."""
     kinds = {name: recipe.makes for recipe in RECIPES.values() for name in recipe.makes.feature_sets()}
     name = str(content.get("front"))
     if name not in kinds:

@@ -15,12 +15,14 @@ from deepval.errors import InputError, quote
 from deepval.features import Glance, Sight
 from deepval.features.cheap import LEAST_PROBABILITY, total
 from deepval.features.glances import PLACE, required_mps2
-from deepval.features.views import CheapMode, View
+from deepval.features.views import CheapMode, Past, View
 from deepval.files import reading
 from deepval.files.canonical import digest_of, json_canonical, json_content
 from deepval.files.reading import check_form
 from deepval.files.writing import write_atomically
+from deepval.planners.controllers import Rule
 from deepval.progress import Watch, unwatched
+from deepval.world.objects import Outputs
 
 FORMAT, VERSION = "deepval allocator", 1
 LARGEST_BYTES = 64 * 2**20
@@ -90,6 +92,10 @@ class Allocator(ABC):
     def per_mode(self) -> bool:
         """Whether every mode above cheap has its own score; by default there is one score for all."""
         return False
+
+    def past(self) -> Past:
+        """The memory at the beginning of a unit, for `glance`; by default that of every allocator."""
+        return Past()
 
     def undefined(self, mode: CheapMode) -> str | None:
         """The reason for having no score for this cheap mode, or None; by default derived from `uses`."""
@@ -337,12 +343,16 @@ class Examples:
         chosen: The index of each input among the units' concatenated frames.
         labels: The label of each input; one for every mode above cheap if the recipe is `per_mode`.
         classify: Whether labels are 0 and 1.
+        outputs: The objects of the full mode and of the reference in these units, if the recipe `needs_outputs`.
+        rule: What the downstream system does about objects, if the recipe needs it and the system has a rule.
     """
 
     sights: tuple[Sight, ...]
     chosen: Int[np.ndarray, "input"]
     labels: Float[np.ndarray, "input *mode"]
     classify: bool
+    outputs: tuple[Outputs, ...] | None = None
+    rule: Rule | None = None
 
     @property
     def frames(self) -> list[tuple[View, int]]:
@@ -359,12 +369,14 @@ class Recipe(ABC):
         target: The default target, a name of deepval.fit_targets.
         makes: The kind of allocator.
         extra: The optional extra that a fit needs; such a recipe is fitted on request only.
+        needs_outputs: Whether a fit needs the downstream rule and the outputs of the full mode and the reference.
     """
 
     name: str
     target: str
     makes: ClassVar[type[FittedAllocator]]
     extra: ClassVar[str | None] = None
+    needs_outputs: ClassVar[bool] = False
 
     @property
     def per_mode(self) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from deepval import checks
 from deepval.allocators import read_allocator
 from deepval.allocators.allocator import SIGNALS, Allocator, FittedAllocator
+from deepval.allocators.feedback import FeedbackAllocator, Session
 from deepval.errors import InputError, InputWarning, quote
 from deepval.features import Glance, glance
 from deepval.features.views import CheapMode, Frame, Past
@@ -18,6 +19,7 @@ from deepval.judging.policies import Policy
 from deepval.judging.prices import Price
 from deepval.judging.routing import MODES, Route, Routing, check_scores, file_text, read_routing
 from deepval.report.text_tables import quantity
+from deepval.world.objects import Objects
 
 
 class Router:
@@ -25,7 +27,8 @@ class Router:
 
     An input is a score (`Router.from_scores`), or a frame that an allocator scores (`Router(allocator, policy)`,
     `Router.calibrated`). The size of the router's memory is bounded. A frame on which the cheap mode failed has no
-    score; it is not escalated and does not count for the policy.
+    score; it is not escalated and does not count for the policy. If the allocator has feedback, call
+    `router.learn(full)` after every escalated frame.
 
     Attributes:
         routing: Policy, modes and whether state resets: the content of its file.
@@ -153,7 +156,11 @@ class Router:
 
     def begin(self) -> None:
         """Start a new unit: clear the past frames and, unless all inputs are one stream, the escalations so far."""
-        self._past: Past = Past()
+        self._past: Past = Past() if self.allocator is None else self.allocator.past()
+        self._session: Session | None = None
+        if isinstance(self.allocator, FeedbackAllocator):
+            self._session = self.allocator.session()
+        self._awaits_output: bool = False
         self.score: float = np.nan
         if self.routing.reset:
             self._route = self.routing.start()
@@ -165,6 +172,10 @@ class Router:
             arrived: A frame if there is an allocator, otherwise a score, or scores of the modes above cheap.
             costs: Cost of a call of each mode on this input, for a router that was calibrated on costs per input.
         """
+        if self._awaits_output:
+            raise InputError(
+                "The last frame was escalated: pass its full output to learn() before the next frame, or call begin()."
+            )
         if self.allocator is not None:
             arrived = self._score(self.allocator, arrived)
             if np.isnan(arrived if isinstance(arrived, float) else max(arrived)):
@@ -172,12 +183,30 @@ class Router:
                 return self.modes[0]
         mode = self._route.decide(arrived, costs)
         self.score = self._route.score
+        self._awaits_output = self._session is not None and mode != self.modes[0]
         return mode
+
+    def learn(self, full: Objects) -> None:
+        """Pass the full output of the frame that was just escalated to an allocator with feedback.
+
+        Args:
+            full: The objects of that frame that the downstream system gets; none, if the full mode failed.
+        """
+        if self._session is None:
+            raise InputError("Only an allocator with feedback learns; this router has none: leave out learn().")
+        if not self._awaits_output:
+            raise InputError("learn() takes the output of the frame that was just escalated, once; there is none.")
+        if not isinstance(full, Objects) or full.frames != 1:
+            raise InputError(f"learn() takes the objects (Objects) of one frame; found {quote(full)}.")
+        self._session.learn(full)
+        self._awaits_output = False
 
     def _score(self, allocator: Allocator, frame: Frame) -> Any:
         seen: Glance = glance(frame, self._past, mode=self.mode)
         self._past = seen.after
-        return allocator.score_frame(seen)
+        if self._session is None:
+            return allocator.score_frame(seen)
+        return self._session.score(seen) if frame.run else np.nan
 
     def _check(self, allocator: Allocator) -> None:
         reason = allocator.undefined(self.mode)

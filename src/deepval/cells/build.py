@@ -49,6 +49,7 @@ from deepval.systems import System
 from deepval.systems.outcomes import Outcomes, join_outcomes
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
+from deepval.world.objects import Outputs
 
 MOST_HELD = 32
 """Most units that a build holds in memory."""
@@ -227,6 +228,7 @@ class Cell:
         shown: The most harmed and most helped frames, drawn, unit by unit.
         shared: Views and evidence, shared with other cells of the same data set and modes.
         observed: The planner's objects from the cheap mode, unit by unit, where the placing observes.
+        outputs: The objects of the most expensive mode and of the reference, unit by unit.
         told: Evidence of the cell's own system, per input of the table.
     """
 
@@ -236,6 +238,7 @@ class Cell:
     shown: Sequence[Mapping[str, dict[str, Any]]] = field(repr=False)
     shared: Shared = field(repr=False)
     observed: Sequence[Observed | None] = field(repr=False)
+    outputs: Sequence[Outputs] = field(repr=False)
     told: Mapping[str, Float[np.ndarray, "input"]] = field(default_factory=dict, repr=False)
 
     def __repr__(self) -> str:
@@ -319,7 +322,7 @@ def _cell(spec: CellSpec, parts: Sequence[UnitPart], shared: Shared) -> Cell:
     table = replace(table, tolerance=outcomes.system.tolerance)
     drawn, observed = [part.shown for part in parts], [part.observed for part in parts]
     evidence = _common_columns([part.evidence for part in parts])
-    return Cell(spec, table, outcomes, drawn, shared, observed, evidence)
+    return Cell(spec, table, outcomes, drawn, shared, observed, [part.outputs for part in parts], evidence)
 
 
 def _common_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -4,13 +4,12 @@ Labels come from training and validation units only: a fit that names a test uni
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from deepval.allocators import (
     recipe_by_name,
 )
 from deepval.allocators.allocator import SIGNALS
+from deepval.allocators.feedback import FeedbackAllocator
 from deepval.arrays import Float, Int, Shaped
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
@@ -35,12 +35,14 @@ from deepval.errors import InputError, InputWarning, NothingToLearnError, sugges
 from deepval.features import Sight
 from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS
+from deepval.files.reading import check_form
 from deepval.fit_targets import TARGETS, RoutingObjective, labels
+from deepval.planners.controllers import Rule
 from deepval.progress import Watch, unwatched
-from deepval.tables.costs import Costs
 from deepval.tables.keys import positions
 from deepval.tables.scores import Fit, Kind, Scores
 from deepval.tables.values import ValueTable
+from deepval.world.objects import Outputs
 
 Keeper = Callable[[BuiltCell, Recipe, Training, Callable[[], FittedAllocator]], FittedAllocator]
 """Returns the stored fit of a recipe on a cell, or fits now."""
@@ -129,6 +131,8 @@ def _fit_to_target(
     def fit() -> FittedAllocator:
         sights = _sights(cell, used)
         examples = Examples(sights, _rows(table, sights), learned, classify)
+        if recipe.needs_outputs:
+            examples = replace(examples, outputs=_outputs(cell, used), rule=rule_of(cell))
         return recipe.fit(examples, training, watch=watch)
 
     keeper = _KEEPER.get()
@@ -150,6 +154,18 @@ def _role(cell: BuiltCell, used: Sequence[str], target: str) -> str:
 def _sights(cell: BuiltCell, units: Sequence[str]) -> tuple[Sight, ...]:
     """What allocators may look at (`Sight`) in some units."""
     return tuple(sight for sight in cell.sights if sight.view.scene.unit in units)
+
+
+def _outputs(cell: BuiltCell, units: Sequence[str]) -> tuple[Outputs, ...]:
+    """The objects of the full mode and of the reference in some units."""
+    pairs = zip(cell.views, cell.outputs, strict=True)
+    return tuple(outputs for view, outputs in pairs if view.scene.unit in units)
+
+
+def rule_of(cell: BuiltCell) -> Rule | None:
+    """What the cell's downstream system does about objects, with the cell's constants; None if it has no such rule."""
+    rule = None if cell.spec.rule is None else cell.spec.rule.rule
+    return None if rule is None else check_form(type(rule), cell.spec.constants, f"the constants of {cell.spec.system}")
 
 
 def _rows(table: ValueTable, sights: Sequence[Sight]) -> Int[np.ndarray, "input"]:
@@ -241,11 +257,6 @@ def allocator_named(text: str | Path, cell: Path | None = None, *, others: Seque
     return read_allocator(file)
 
 
-def called(text: str) -> str:
-    """The name of an allocator's scores and costs: the file's name without its suffix, or the text itself."""
-    return Path(text).stem if reading.is_file(Path(text)) else text
-
-
 def fitted_file(cell: Path, name: str) -> Path:
     """Default file of an allocator that was fitted on a cell: in the cell's folder."""
     return cell / ALLOCATORS / f"{name}.json"
@@ -275,12 +286,12 @@ def score_on(cell: BuiltCell, allocator: Allocator | str | Path, *, units: str |
 
 def _fit_on_units(cell: BuiltCell, allocator: Allocator, table: ValueTable) -> Fit:
     """Which inputs of a table (all or some of the cell's) are in units that the allocator was fitted on."""
-    units = _fitted_units(cell, allocator)
+    units = fitted_units(cell, allocator)
     number = len(allocator.training.units) if isinstance(allocator, FittedAllocator) else len(units)
     return Fit(np.full(len(table), number), np.isin(table.unit_ids, units)[table.unit])
 
 
-def _fitted_units(cell: BuiltCell, allocator: Allocator) -> list[str]:
+def fitted_units(cell: BuiltCell, allocator: Allocator) -> list[str]:
     """The units of the cell's data set that an allocator was fitted on, on this cell or another."""
     if not isinstance(allocator, FittedAllocator):
         # A signal that uses probabilities depends on the score calibration, which the build fits on training units.
@@ -309,8 +320,8 @@ def calibration_scores(
         return score_on(cell, allocator, units=units)
     scorer = allocator_named(allocator, cell.folder) if isinstance(allocator, str | Path) else allocator
     used = units_of(cell.split, units)
-    seen = [unit for unit in used if unit in cell.split.validation and unit in _fitted_units(cell, scorer)]
-    again = _without_validation(cell, scorer, watch) if seen and isinstance(scorer, FittedAllocator) else None
+    seen = [unit for unit in used if unit in cell.split.validation and unit in fitted_units(cell, scorer)]
+    again = without_validation(cell, scorer, watch) if seen and isinstance(scorer, FittedAllocator) else None
     if again is None:
         return score_on(cell, scorer, units=used)
     others = [unit for unit in used if unit not in seen]
@@ -318,7 +329,7 @@ def calibration_scores(
     return _combined(cell, parts)
 
 
-def _without_validation(cell: BuiltCell, allocator: FittedAllocator, watch: Watch) -> FittedAllocator | None:
+def without_validation(cell: BuiltCell, allocator: FittedAllocator, watch: Watch) -> FittedAllocator | None:
     """The allocator fitted again without validation units; None where that is impossible."""
     training = allocator.training
     units = [unit for unit in training.units if unit not in cell.split.validation]
@@ -358,25 +369,65 @@ def rows_on(
     return np.concatenate([allocator.feature_set.rows(sight)[sight.view.detections.run] for sight in sights])
 
 
-def out_of_fold(cell: BuiltCell, recipe: str | Recipe, *, folds: int = 5, seed: int = 0, map_fits: Map = map) -> Scored:
-    """Scores of all inputs, each by an allocator that was fitted on the units of the other folds.
+def out_of_fold(
+    cell: BuiltCell,
+    recipe: str | Recipe,
+    *,
+    folds: int = 5,
+    units: str | Sequence[str] = "all",
+    seed: int = 0,
+    map_fits: Map = map,
+) -> Scored:
+    """Scores of all inputs of some units, each by an allocator that was fitted on the units of the other folds.
 
     Units with inputs, sorted as text, are dealt out to the folds in turn, test units among them. A judgement of these
     scores is therefore not held out in the sense of the split. `map_fits` maps the fits over the folds.
     """
     chosen = recipe_by_name(recipe) if isinstance(recipe, str) else recipe
-    numbers = np.unique(unit_folds(cell.table, folds)).tolist()
-    parts = list(map_fits(partial(_fold, cell, chosen, folds, seed), numbers))
+    table = cell.table.restrict(_units_with_inputs(cell, units_of(cell.split, units)))
+    fold, unit = unit_folds(table, folds), table.unit_ids[table.unit]
+    dealt = [sorted(set(unit[fold == number].tolist())) for number in np.unique(fold).tolist()]
+    pairs = [(sorted(set(unit.tolist()) - set(unseen)), unseen) for unseen in dealt]
+    parts = list(map_fits(partial(_fold, cell, chosen, seed, _KEEPER.get()), pairs))
     inputs, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("input", "score"))
     reason = next((part.reason for part in parts if part.reason), None)
-    return Scored(chosen.name, "deployable", inputs, scores, parts[0].modes, len(cell.table), reason)
+    return Scored(chosen.name, "deployable", inputs, scores, parts[0].modes, len(table), reason)
 
 
-def _fold(cell: BuiltCell, recipe: Recipe, folds: int, seed: int, number: int) -> Scored:
-    """Scores of the inputs of one fold by a fit on the other folds."""
-    fold, unit = unit_folds(cell.table, folds), cell.table.unit_ids[cell.table.unit]
-    seen, unseen = (sorted(set(unit[rows].tolist())) for rows in (fold != number, fold == number))
-    return score_on(cell, _fit_to_target(cell, recipe, seen, recipe.target, seed=seed), units=unseen)
+def _fold(
+    cell: BuiltCell, recipe: Recipe, seed: int, keeper: Keeper | None, units: tuple[list[str], list[str]]
+) -> Scored:
+    """Scores of the inputs of one fold by a fit on the other folds; in a worker, too, fits are asked for first."""
+    seen, unseen = units
+    with nullcontext() if keeper is None else fits_kept_by(keeper):
+        fitted = _fit_to_target(cell, recipe, seen, recipe.target, seed=seed)
+    return score_on(cell, fitted, units=unseen)
+
+
+def fold_scores(
+    name: str,
+    cell: BuiltCell,
+    allocators: Sequence[str],
+    *,
+    folds: int,
+    units: Sequence[str],
+    map_fits: Map = map,
+    watch: Watch = unwatched,
+) -> dict[str, Scored]:
+    """Scores by signals, and out of fold by recipes; a warning names those that cannot score or be fitted."""
+    if folds < 2:
+        raise InputError(f"Out-of-fold scores need two folds or more; found {folds}.")
+    units = [unit for unit in units if unit in cell.table.unit_ids]
+    scored = {item: score_on(cell, SIGNALS[item], units=units) for item in allocators if item in SIGNALS}
+    reasons = [f"{item.name}: {item.reason}" for item in scored.values() if not len(item.input)]
+    for recipe in watch([item for item in allocators if item in recipes_for(cell)], f"folds of {name}"):
+        try:
+            scored[recipe] = out_of_fold(cell, recipe, folds=folds, units=units, map_fits=map_fits)
+        except NothingToLearnError as error:
+            reasons.append(str(error))
+    for reason in reasons:
+        warnings.warn(f"{name}, left out: {reason}", InputWarning, stacklevel=2)
+    return {item.name: item for item in scored.values() if len(item.input)}
 
 
 def _defined_scores(
@@ -395,14 +446,22 @@ def _defined_scores(
 
 
 def recipes_for(cell: BuiltCell) -> tuple[str, ...]:
-    """The recipes that make sense on a cell and need no extra.
+    """The recipes that make sense on a cell, need no extra and score frames whatever is escalated.
 
-    Recipes that choose among modes need more than two, and recipes that use image boxes need a placing that does not
-    observe.
+    Recipes that choose among modes need more than two, recipes that use image boxes a placing that does not observe,
+    and recipes that simulate the downstream system one with a rule.
     """
     many, mode = len(cell.table.modes) > 2, cell.views[0].mode
-    fitting = {name: recipe for name, recipe in RECIPES.items() if recipe.undefined(mode) is None}
-    return tuple(name for name, recipe in fitting.items() if recipe.extra is None and (many or not recipe.per_mode))
+    simulated = rule_of(cell) is not None
+    return tuple(
+        name
+        for name, recipe in RECIPES.items()
+        if recipe.undefined(mode) is None
+        and recipe.extra is None
+        and (many or not recipe.per_mode)
+        and (simulated or not recipe.needs_outputs)
+        and not issubclass(recipe.makes, FeedbackAllocator)
+    )
 
 
 def scored_by_all(
@@ -438,19 +497,3 @@ def diagnostic_scores(cell: BuiltCell) -> dict[str, Scored]:
         with suppress(InputError):  # a cell has only the columns that its modes and its planner define
             scores[name] = score_on(cell, name, units="all")
     return scores
-
-
-def with_costs(scored: Mapping[str, Scored], costs: Costs | None) -> dict[str, Scored]:
-    """The scores of allocators with a latency in the cost profile."""
-    costs_by_allocator = {} if costs is None else costs.allocators
-    return {name: item for name, item in scored.items() if "ms" in costs_by_allocator.get(name, {})}
-
-
-Item = TypeVar("Item", Scored, Scores)
-
-
-def with_batched(scored: Mapping[str, Item], costs: Costs) -> dict[str, Item]:
-    """The scores, and a copy as `<name>-batched` where the cost profile has a cost of scoring in batches."""
-    batched = {f"{name}-batched": item for name, item in scored.items()}
-    renamed = {name: replace(item, name=name) for name, item in batched.items() if name in costs.allocators}
-    return {**scored, **{name: item for name, item in renamed.items() if name not in scored}}

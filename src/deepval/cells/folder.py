@@ -1,11 +1,11 @@
 """A cell <-> its folder, from which evaluations, fits and reports start.
 
 values.parquet has losses per input and mode with columns to slice by; terms.parquet actions and loss terms per mode,
-from which other loss weights recombine; frames.json drawn frames; view/ the data that an allocator may use;
-evidence.parquet the data that only labels and diagnostics may use; split.json the frozen split; costs.toml costs, where
-there are some; manifest.json the definition, the SHA-256 of every input and output file, and the id, which is computed
-from them. Files are written whole and the manifest last, so a folder without one is not a cell. The same inputs give
-the same bytes.
+from which other loss weights recombine; frames.json drawn frames; view/ the data that an allocator may use; outputs/
+objects of the full mode and of the reference, which it may not; evidence.parquet the data that only labels and
+diagnostics may use; split.json the frozen split; costs.toml costs, where there are some; manifest.json the definition,
+the SHA-256 of every input and output file, and the id, which is computed from them. Files are written whole and the
+manifest last, so a folder without one is not a cell. The same inputs give the same bytes.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ import numpy as np
 from deepval.cells.build import Cell
 from deepval.cells.explorer import frames_file
 from deepval.cells.spec import CellSpec, Split, read_split
-from deepval.cells.view_files import read_views
+from deepval.cells.view_files import output_files, read_outputs, read_views
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
 from deepval.features import Sight
@@ -36,6 +36,7 @@ from deepval.tables.keys import positions
 from deepval.tables.terms import weight_columns
 from deepval.tables.values import ValueTable, read_values
 from deepval.version import __version__
+from deepval.world.objects import Outputs
 
 
 def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures: bool = False) -> Path:
@@ -51,6 +52,7 @@ def write(cell: Cell, folder: Path | str, *, costs: Path | None = None, pictures
         "evidence.parquet": parquet_bytes({"input": cell.table.input, **cell.evidence}),
         "split.json": cell.spec.roles.to_json().encode(),
         **cell.view_files,
+        **output_files(cell.outputs),
     }
     if pictures:
         files |= cell.shared.picture_files
@@ -78,7 +80,7 @@ def _replace(folder: Path, files: Mapping[str, bytes], text: str) -> None:
     for name, data in files.items():
         write_atomically(folder / name, data, make_folder=True)
     for name in [] if old is None else old.files:
-        if name not in files and (name in TOP or (name.startswith("view/") and ".." not in name)):
+        if name not in files and (name in TOP or (name.startswith(("view/", "outputs/")) and ".." not in name)):
             with suppress(OSError):  # a file that cannot be removed is harmless: the new manifest does not name it
                 (folder / name).unlink()
                 (folder / name).parent.rmdir()
@@ -164,6 +166,11 @@ class BuiltCell:
     def views(self) -> tuple[View, ...]:
         """The data that an allocator may use, unit by unit."""
         return read_views(self.manifest)
+
+    @cached_property
+    def outputs(self) -> tuple[Outputs, ...]:
+        """The objects of the most expensive mode and of the reference, unit by unit as in `views`."""
+        return read_outputs(self.manifest, [len(view) for view in self.views])
 
     @cached_property
     def sights(self) -> tuple[Sight, ...]:

@@ -7,10 +7,10 @@ named, and a judgement on test units is noted in the cell's ledger.
 
 import errno
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -22,8 +22,9 @@ from deepval.files.writing import append_line
 from deepval.judging.allowances import Budget, MissingCosts, Selection, conventions
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
+from deepval.judging.resamples import Resamples
 from deepval.report.text_tables import few
-from deepval.results import Result
+from deepval.results import Feedback, Result
 from deepval.tables.chunks import OnDisk, Parts
 from deepval.tables.columns import OURS, Form, parquet_files
 from deepval.tables.costs import Convention, Costs
@@ -45,7 +46,7 @@ def note(
     *,
     by: str,
     units: Sequence[str] | None,
-    scores: Mapping[str, Scores],
+    scores: Mapping[str, Scores | str],
     plan: str | None = None,
 ) -> None:
     """Append a line to the cell's ledger: a command judged scores on test units.
@@ -54,7 +55,7 @@ def note(
         cell: The cell; None for a values file, which has no ledger.
         by: The command.
         units: Units judged on, all where None; without a test unit among them, nothing is written.
-        scores: The judged scores.
+        scores: The judged scores, or the SHA-256 of an allocator with feedback.
         plan: SHA-256 of the preregistered plan, if any.
 
     Raises:
@@ -65,7 +66,7 @@ def note(
     test = sorted(set(cell.split.test) & set(cell.split.units if units is None else units))
     if not test:
         return
-    judged = {name: item.digest for name, item in scores.items()}
+    judged = {name: item if isinstance(item, str) else item.digest for name, item in scores.items()}
     line = {"cell": cell.id, "by": by, "test_units": test, "scores": judged, "plan": plan}
     try:
         append_line(cell.folder / LEDGER, json_canonical(line))
@@ -340,7 +341,7 @@ def case_of(cell: "BuiltCell", costs: Costs | None = None) -> EvaluationData:
     return EvaluationData(cell.folder, table, cell, own_costs=costs is None)
 
 
-def shared_seeds(cells: "Mapping[str, BuiltCell]", seed: int, *, units: str = "test") -> dict[str, int]:
+def shared_seeds(cells: "Mapping[str, BuiltCell]", seed: int, *, units: str | Sequence[str] = "test") -> dict[str, int]:
     """Per cell, the seed of its draws: cells with the same units of this role share it."""
     return seeds_by_units({name: units_of(cell.split, units) for name, cell in cells.items()}, seed)
 
@@ -354,6 +355,7 @@ def judge(
     units: Sequence[str] | None = None,
     plan: str | None = None,
     missing: Missing = "error",
+    feedback: Callable[[Resamples], Feedback] | None = None,
     **settings: Any,
 ) -> Result:
     """The judgement of scores on a cell or a values file.
@@ -367,6 +369,7 @@ def judge(
         plan: SHA-256 of the preregistered plan, for the ledger.
         missing: Whether an input without a score is an error or ranked last ("worst"); where it is an error, allocators
             without any score are left out.
+        feedback: Judges allocators with feedback on the same resamples: `on_policy.feedback_rows`.
         settings: More arguments of `evaluate`: draws, seed, calibration, by, missing_costs, terms, watch and so on.
     """
     case = case if isinstance(case, EvaluationData) else case_of(case)
@@ -380,8 +383,27 @@ def judge(
     result = evaluate(case.table, aligned, budgets, units=units, missing=missing, **settings)
     if case.cell is None:
         return result
+    if feedback is not None:
+        result = replace(result, feedback=feedback(result.fresh.resamples))
     if command is not None:
-        note(case.cell, by=command, units=units, scores=aligned, plan=plan)
+        seen = aligned | ({} if result.feedback is None else dict(result.feedback.allocators))
+        note(case.cell, by=command, units=units, scores=seen, plan=plan)
     judged, split = set(result.provenance.units), case.cell.split
     role = "all" if judged == set(split.units) else "test" if judged == set(split.test) else "chosen"
     return replace(result, provenance=replace(result.provenance, **case.provenance, role=role))
+
+
+Item = TypeVar("Item", bound=Any)
+
+
+def with_costs(scored: Mapping[str, Item], costs: Costs | None) -> dict[str, Item]:
+    """The scores of allocators with a latency in the cost profile."""
+    costs_by_allocator = {} if costs is None else costs.allocators
+    return {name: item for name, item in scored.items() if "ms" in costs_by_allocator.get(name, {})}
+
+
+def with_batched(scored: Mapping[str, Item], costs: Costs) -> dict[str, Item]:
+    """The scores, and a copy as `<name>-batched` where the cost profile has a cost of scoring in batches."""
+    batched = {f"{name}-batched": item for name, item in scored.items()}
+    renamed = {name: replace(item, name=name) for name, item in batched.items() if name in costs.allocators}
+    return {**scored, **{name: item for name, item in renamed.items() if name not in scored}}

@@ -20,7 +20,7 @@ from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.ap_swap import GradedFrames
 from deepval.perception.reported.detections import Coverage, Detections
 from deepval.systems.outcomes import Outcomes
-from deepval.world.objects import Objects
+from deepval.world.objects import Objects, Outputs
 from deepval.world.scene import Scene
 
 Arrays = Mapping[str, np.ndarray]
@@ -42,6 +42,7 @@ class UnitPart:
         known: Columns that are available before escalation, per input, to slice by.
         shown: The most harmed and the most helped frame by sign, drawn; empty where the unit is no test unit.
         observed: The planner's objects, where the placing observes.
+        outputs: The objects of the most expensive mode and of the reference.
         evidence: Columns that the system adds to the evidence for diagnostics, per input.
     """
 
@@ -49,6 +50,7 @@ class UnitPart:
     known: Mapping[str, np.ndarray]
     shown: Mapping[str, dict[str, Any]]
     observed: Observed | None
+    outputs: Outputs
     evidence: Mapping[str, Float[np.ndarray, "input"]]
 
 
@@ -220,19 +222,21 @@ def unit_arrays(part: UnitPart) -> dict[str, np.ndarray]:
     """The arrays of a cell's own part of a unit."""
     outcomes, observed = part.outcomes, part.observed
     return {
-        "told": _header_array({"shown": part.shown, "observed": None if observed is None else observed.objects.frames}),
+        "told": _header_array({"shown": part.shown, "frames": part.outputs.full.frames}),
         **{name: getattr(outcomes, name) for name in OUTCOMES},
         **_prefixed("terms", outcomes.terms),
         **_prefixed("columns", outcomes.columns),
         **_prefixed("known", part.known),
         **_prefixed("evidence", part.evidence),
-        **({} if observed is None else _observed_arrays(observed)),
+        **_object_arrays("full", part.outputs.full),
+        **_object_arrays("reference", part.outputs.reference),
+        **({} if observed is None else _object_arrays("objects", observed.objects)),
+        **({} if observed is None else {"connector_m": observed.connector_m}),
     }
 
 
-def _observed_arrays(observed: Observed) -> dict[str, np.ndarray]:
-    objects = {name: getattr(observed.objects, name) for name in OBJECTS}
-    return {**_prefixed("objects", objects), "connector_m": observed.connector_m}
+def _object_arrays(name: str, objects: Objects) -> dict[str, np.ndarray]:
+    return _prefixed(name, {column: getattr(objects, column) for column in OBJECTS})
 
 
 def unit_of(arrays: Arrays, spec: CellSpec, unit: str) -> UnitPart:
@@ -246,10 +250,14 @@ def unit_of(arrays: Arrays, spec: CellSpec, unit: str) -> UnitPart:
         terms=_unprefixed("terms", arrays),
         columns=_unprefixed("columns", arrays),
     )
-    frames = header["observed"]
-    objects = None if frames is None else Objects(frames=frames, **_unprefixed("objects", arrays))
-    observed = None if objects is None else Observed(objects, arrays["connector_m"])
-    return UnitPart(outcomes, _unprefixed("known", arrays), header["shown"], observed, _unprefixed("evidence", arrays))
+    observes = "connector_m" in arrays
+    full, reference, *seen = (
+        Objects(frames=header["frames"], **_unprefixed(name, arrays))
+        for name in (*Outputs._fields, *(["objects"] if observes else []))
+    )
+    observed = Observed(seen[0], arrays["connector_m"]) if observes else None
+    known, evidence = (_unprefixed(name, arrays) for name in ("known", "evidence"))
+    return UnitPart(outcomes, known, header["shown"], observed, Outputs(full, reference), evidence)
 
 
 def _prefixed(name: str, columns: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

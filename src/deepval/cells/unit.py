@@ -46,7 +46,7 @@ from deepval.systems.outcomes import Branches, Outcomes, branches, join_outcomes
 from deepval.systems.system import constants, same_plans, settable, with_constants
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
-from deepval.world.objects import Objects, required_deceleration_mps2
+from deepval.world.objects import Objects, Outputs, required_deceleration_mps2
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
@@ -237,7 +237,8 @@ def unit_parts(specs: Sequence[CellSpec], unit: str) -> list[UnitPart]:
         ends = {"cheap": objects[spec.order[0]], "full": objects[spec.order[-1]]}
         columns = spec.acting.evidence(ends, data.scene, data.truth)
         evidence = {name: column[outcomes.order] for name, column in columns.items()}
-        parts.append(UnitPart(outcomes, _before_escalation(data, outcomes), drawn, observed, evidence))
+        outputs = Outputs(objects[spec.order[-1]], data.truth.objects)
+        parts.append(UnitPart(outcomes, _before_escalation(data, outcomes), drawn, observed, outputs, evidence))
     return parts
 
 

@@ -1,9 +1,10 @@
-"""Files of a cell: views, the data that an allocator may use, and frames.json, the frames to draw.
+"""Files of a cell: views, the data that an allocator may use, outputs of the full mode, and frames.json to draw.
 
 In the folder view/, frames.parquet has a row per frame of every unit, boxes.parquet one per box that the cheap mode
 reports, view.json the cameras and how the report is read, pictures/<unit>.npy small pictures where they were requested.
 Where the placing observes, objects.parquet has a row per object that the planner gets from that report, frames.parquet
-also the distance to the next connector, and view.json the sizes of the vehicles.
+also the distance to the next connector, and view.json the sizes of the vehicles. In the folder outputs/, full.parquet
+and reference.parquet have the objects of the most expensive mode and of the reference in the same form.
 """
 
 import io
@@ -24,7 +25,7 @@ from deepval.geometry.camera import Camera
 from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.detections import Calibration, Detections, ScoreKind
 from deepval.tables.columns import cell_columns, parquet_bytes
-from deepval.world.objects import Objects
+from deepval.world.objects import Objects, Outputs
 from deepval.world.scene import Scene
 
 CORNERS = tuple((f"x{corner}_m", f"y{corner}_m") for corner in range(1, 5))
@@ -112,6 +113,7 @@ class ViewReadings(TypedDict):
 
 
 PICTURES, OBJECTS = "view/pictures", "view/objects.parquet"
+OUTPUTS = tuple(f"outputs/{name}.parquet" for name in Outputs._fields)
 BOX_PX = ("x1_px", "y1_px", "x2_px", "y2_px")
 
 
@@ -124,6 +126,26 @@ def view_files(views: Sequence[View]) -> dict[str, bytes]:
     }
     observed = [view.objects for view in views if view.objects is not None]
     return files | ({OBJECTS: parquet_bytes(object_columns(observed))} if observed else {})
+
+
+def output_files(outputs: Sequence[Outputs]) -> dict[str, bytes]:
+    """The objects of the most expensive mode and of the reference as files of a cell's folder."""
+    parts = zip(OUTPUTS, zip(*outputs, strict=True), strict=True)
+    return {name: parquet_bytes(object_columns(objects)) for name, objects in parts}
+
+
+def read_outputs(cell: Manifest, lengths: Sequence[int]) -> tuple[Outputs, ...]:
+    """The outputs of a cell's folder, unit by unit, for units with these numbers of frames."""
+    if not set(OUTPUTS) <= cell.files.keys():
+        raise InputError(
+            f"{cell.folder}: the objects of the full mode and of the reference must be in outputs/, and are not: an "
+            "older deepval built the cell; build it again."
+        )
+    full, reference = (cell_columns(cell, name).of_types(**OBJECT_COLUMNS) for name in OUTPUTS)
+    units = zip(np.cumsum([0, *lengths]).tolist(), lengths, strict=False)
+    return tuple(
+        Outputs(*(objects_of(columns, begin, frames) for columns in (full, reference))) for begin, frames in units
+    )
 
 
 def picture_files(views: Sequence[View]) -> dict[str, bytes]:

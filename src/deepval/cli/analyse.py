@@ -10,6 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
+from deepval.allocators import check_recipes
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import shared_seeds
 from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
@@ -25,6 +26,7 @@ from deepval.judging.allowances import LEVELS, RAILS, Selection
 from deepval.paper.analysis import ALPHAS, ANALYSES, GROUPS, REPORT_ONLY, Analysis, Option, analysis
 from deepval.paper.parts import PARTS, Choices, RunCell
 from deepval.paper.run import rows_of
+from deepval.paper.stored_files import storing_fits
 from deepval.protocol.cell_builds import WORK, find_cells
 from deepval.report import forms
 from deepval.report.console import render_tables
@@ -235,14 +237,6 @@ def units_of(text: str) -> str | list[str]:
     return text if text in ROLES else options.unit_list(text, ROLES) or text
 
 
-def _recipes(names: Sequence[str]) -> Sequence[str]:
-    from deepval.allocators import recipe_by_name
-
-    for name in names:
-        recipe_by_name(name)
-    return names
-
-
 SETTINGS: dict[str, tuple[Any, Option]] = {
     "units": (str, Option("Units to include: all, test, validation, train, fit, or a,b,c.", read=units_of)),
     "alpha": (
@@ -252,7 +246,10 @@ SETTINGS: dict[str, tuple[Any, Option]] = {
         ),
     ),
     "alphas": (list[float], ALPHAS),
-    "recipes": (list[str], Option("Allocator to fit, by recipe. Repeatable.", ("--allocator", "-a"), read=_recipes)),
+    "recipes": (
+        list[str],
+        Option("Allocator to fit, by recipe. Repeatable.", ("--allocator", "-a"), read=check_recipes),
+    ),
 }
 """Options of arguments that several analyses have, by the name of the argument."""
 FIGURE = Option("The figure to write (.pdf, .png).")
@@ -388,7 +385,8 @@ def _rows(
         for name, cell in built.items()
     ]
     workers: Workers | None = values.get("workers")
-    with nullcontext() if workers is None else workers.start() as engine:
+    storing = storing_fits(sources.work) if sources.specs else nullcontext()
+    with storing, nullcontext() if workers is None else workers.start() as engine:
         passed = {} if engine is None else {"map_fits": engine.map}
         rows = rows_of(
             declared, cells, settings, command=f"analyse {declared.name}", saved=saved, watch=watch, **passed

@@ -317,7 +317,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "diagnose": "routers",
         "analyse": "analyse",
         "reproduce": "official",
-        "drive": "run_models",
+        "drive": "drive",
         "train-planner": "run_models",
     },
     "Leaderboard and files": {

@@ -4,11 +4,12 @@ The last judgement of a cell with default options is stored in its folder for `d
 a hash of all inputs of the judgement and of the code, so a changed score, cost or program finds no file.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -21,11 +22,16 @@ from deepval.errors import InputError
 from deepval.files import reading
 from deepval.files.canonical import digest_of, plain, sha256
 from deepval.files.writing import check_writable
+from deepval.judging.allowances import Budget
 from deepval.judging.out_of_core import refuse
+from deepval.judging.resamples import Resamples
 from deepval.report import FORMS, console
-from deepval.results import Result
+from deepval.results import Feedback, Result
 from deepval.tables.chunks import on_disk
 from deepval.tables.scores import Scores
+
+if TYPE_CHECKING:
+    from deepval.allocators import Allocator
 
 DEFAULTS = (options.SubjectOptions(), options.ChargedBudgets(), options.DrawOptions())
 KEPT = ("costs", "modes", "units", "missing", "column", "losses", "rewards", "sep", "decimal")
@@ -41,6 +47,15 @@ def evaluate(
     subject: options.SubjectOptions,
     budgets: options.ChargedBudgets,
     draws: options.DrawOptions,
+    feedback: Annotated[
+        list[str] | None,
+        option(
+            "--feedback",
+            "Allocator to judge on policy, which may learn from the full output of every frame that it escalates: a "
+            "file of `deepval fit`, its name in the cell's folder, or a signal. Repeatable.",
+            panel=options.SUBJECT,
+        ),
+    ] = None,
     calibrate: options.Calibration = None,
     by: Annotated[
         list[str] | None,
@@ -115,6 +130,7 @@ def evaluate(
             f"{values}: a table that is read in pieces must have our columns ({table_on_disk.why}): rename them in the "
             "file, or give more --memory."
         )
+    learners = _learners(feedback, values, weight)
     case = subject.case(values) if table_on_disk is None else head_of(table_on_disk, subject.costs)
     following = None
     if plan is not None:
@@ -123,7 +139,7 @@ def evaluate(
         following = plan_on({str(values): case}, plan)
     note = None
     if table_on_disk is None:
-        scored = case.scores(files)
+        scored = case.scores(files) if files or case.has_scores or not learners else {}
         calibration_units = None if calibrate is None else case.units(options.unit_list(calibrate, case.roles))
         role = subject.units if following is None else subject.units or "test"
         named = None if role is None else options.unit_list(role, case.roles)
@@ -133,8 +149,9 @@ def evaluate(
     else:
         chosen, calibration_units = options.unit_list(subject.units), options.unit_list(calibrate)
         scored = heads_of(case, files)
-        refuse(table_on_disk, {"--apgr": apgr})
-    levels = budgets.of(case, scored)
+        refuse(table_on_disk, {"--apgr": apgr, "--feedback": feedback})
+    charged = scored | {name: Scores.stand_in(name) for name in learners}
+    levels = budgets.of(case, charged)
     settings: dict[str, Any] = {
         "draws": draws.number,
         "seed": draws.seed,
@@ -142,7 +159,7 @@ def evaluate(
         "calibration": calibration_units,
         "by": by or (),
         "missing": subject.missing_rule,
-        "missing_costs": case.missing_costs(scored, levels, requested=bool(budgets.budget)),
+        "missing_costs": case.missing_costs(charged, levels, requested=bool(budgets.budget)),
         "simultaneous_intervals": simultaneous,
         "curve_points": curve,
         "thresholds": thresholds or case.cell is not None,
@@ -152,11 +169,12 @@ def evaluate(
     }
     if table_on_disk is None:
         plan_digest = None if following is None else following.plan.digest
-        result = judge(case, scored, levels, command="evaluate", plan=plan_digest, **settings)
+        learning = _learning(case, learners, budgets=levels, settings=settings)
+        result = judge(case, scored, levels, command="evaluate", plan=plan_digest, feedback=learning, **settings)
     else:
         on_file = replace(table_on_disk, costs=case.table.costs)
         result = deepval.evaluate(on_file, files, levels, modes=options.name_list(subject.modes), **settings)
-    extras = (scores, calibrate, by, simultaneous, terms, weight, plan)
+    extras = (scores, feedback, calibrate, by, simultaneous, terms, weight, plan)
     if case.cell is not None and not any(extras) and (subject, budgets, draws) == DEFAULTS:
         store_judgement(case, scored, replace(result, curves=()))
     result = with_note(result if thresholds else replace(result, thresholds=()), note)
@@ -175,6 +193,39 @@ def evaluate(
         rows = [(r.allocator, r.chance or "random", r.budget, "gain", r.verdict) for r in result.rows if r.verdict]
         actual = on_test_units(following, {str(values): chosen}, rows)
         print_plan(following, actual, err=output_form != "console")
+
+
+def _learners(words: Sequence[str] | None, cell: Path, weight: Sequence[str] | None) -> "dict[str, Allocator]":
+    """The allocators to judge with feedback by name: NAME=FILE, a file, a name in the cell's folder, or a signal."""
+    if not words:
+        return {}
+    if weight:
+        raise InputError("--feedback is judged by the cell's own losses: leave out --weight.")
+    from deepval.allocators import Allocator, own_allocator
+    from deepval.cells.fitting import allocator_named
+
+    learners: dict[str, Allocator] = {}
+    for name, path in options.named_files(words).items():
+        own = own_allocator(str(path))
+        learners[name] = (
+            own if isinstance(own, Allocator) else allocator_named(str(path) if own is None else own.name, cell)
+        )
+    return learners
+
+
+def _learning(
+    case: EvaluationData, learners: "Mapping[str, Allocator]", *, budgets: Sequence[Budget], settings: Mapping[str, Any]
+) -> Callable[[Resamples], Feedback] | None:
+    """What judges allocators with feedback; None without any."""
+    if not learners:
+        return None
+    if case.cell is None:
+        raise InputError(f"{case.source}: --feedback needs a cell's folder, with views and outputs; give one.")
+    from deepval.cells.on_policy import feedback_rows
+
+    table = case.table.restrict(case.units(settings["calibration"], usual="validation"))
+    same = {name: settings[name] for name in ("missing", "missing_costs", "watch")}
+    return partial(feedback_rows, case.cell, learners, budgets=budgets, calibration=table, **same)
 
 
 def _named(values: Path, files: Mapping[str, Path], subject: options.SubjectOptions) -> dict[str, str]:

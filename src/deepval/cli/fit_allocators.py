@@ -25,7 +25,7 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.feature_sets import OwnFeatures
 from deepval.allocators.row_allocator import export
 from deepval.cells import fitting
-from deepval.cells.fitting import allocator_named, called
+from deepval.cells.fitting import allocator_named
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.judgement import SCORES
 from deepval.cells.spec import ROLES
@@ -141,10 +141,10 @@ def stages_of(target: str, cell: Path) -> tuple[str, Stages, Items]:
     else:
         scorer = _scorer(target, own, cell)
         allocator = scorer if isinstance(scorer, Allocator) else allocator_named(scorer, cell, others=(ALL,))
-    frames = _frames(built)
+    frames = _frames(built, allocator)
     steps = dict(allocator.stages())
     first = next(iter(steps))
-    name = called(target) if own is None else own.name
+    name = _called(target) if own is None else own.name
     return name, steps | {first: lambda items: steps[first](_glances(items))}, frames
 
 
@@ -171,13 +171,13 @@ def _glances(items: _FrameWithPast | list[_FrameWithPast]) -> Glance | list[Glan
     return glance(items.frame, items.past, mode=items.mode)
 
 
-def _frames(built: BuiltCell) -> list[_FrameWithPast]:
+def _frames(built: BuiltCell, allocator: Allocator) -> list[_FrameWithPast]:
     """The frames of the cell's validation units on which the cheap mode was run, as a router receives them."""
     frames = []
     for view in built.views:
         if view.scene.unit not in built.split.validation:
             continue
-        past = Past()
+        past = allocator.past()
         for frame in frames_of(view):
             if frame.run:
                 frames.append(_FrameWithPast(frame, past, view.mode))
@@ -364,7 +364,7 @@ def score(
     scorer = _scorer(allocator, own, cell)
     requested_units = options.unit_list(units, ROLES) or ()
     scored = fitting.calibration_scores(read_cell(cell), scorer, units=requested_units, watch=terminal.watch)
-    name = fitting.called(allocator) if own is None else own.name
+    name = _called(allocator) if own is None else own.name
     _write_scores(scored, out, cell / SCORES / f"{name}.csv", json=json)
 
 
@@ -455,3 +455,8 @@ def _export(cell: Path, allocator: str, out: Path | None, *, json: bool) -> None
         terminal.print_json(facts)
         return
     say(f"{out}: {fitted.name}; {description}.")
+
+
+def _called(text: str) -> str:
+    """The name of an allocator's scores and costs: the file's name without its suffix, or the text itself."""
+    return Path(text).stem if reading.is_file(Path(text)) else text

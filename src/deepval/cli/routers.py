@@ -18,14 +18,16 @@ from deepval.errors import InputError
 from deepval.files.canonical import plain
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging import diagnosis
-from deepval.judging.comparison import POLICIES
 from deepval.judging.deployment import BEST, deployment
-from deepval.judging.routing import file_text
+from deepval.judging.routing import POLICIES, file_text
 from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
 from deepval.report.result_tables import threshold_table
 from deepval.report.text_tables import few, quantity
 from deepval.tables.off_policy import METHODS, values_from_log
 from deepval.tables.router_logs import import_router_log, write_scores, write_values
+
+NAMES = tuple(name.replace(" ", "-") for name in POLICIES)
+"""Policies as an option names them."""
 
 
 def diagnose(
@@ -115,9 +117,9 @@ def threshold(
         str,
         option(
             "--policy",
-            f"What the router runs: {', '.join(POLICIES)}, or best: the one that gains most in a replay within 2 "
-            "points of the rate.",
-            words=(BEST, *POLICIES),
+            f"What the router runs: {', '.join(NAMES)}, or best: that of the first four that gains most in a replay "
+            "within 2 points of the rate.",
+            words=(BEST, *NAMES),
             panel=options.OUTPUT,
         ),
     ] = BEST,
@@ -138,7 +140,7 @@ def threshold(
     """
     if out is not None:
         check_writable(out)
-    options.one_of(policy, (BEST, *POLICIES), "--policy")
+    options.one_of(policy, (BEST, *NAMES), "--policy")
     case = subject.case(values)
     scored = case.scores(options.named_files(scores))
     if len(scored) != 1:

@@ -206,6 +206,12 @@ class Glance(NamedTuple):
 
 def glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
     """The glance of a frame; its `after` is the past of the next frame."""
+    plain = _glance(frame, past, mode=mode)
+    memory = past.memory
+    return plain if memory is None else plain._replace(after=plain.after._replace(memory=memory.after(plain)))
+
+
+def _glance(frame: Frame, past: Past, *, mode: CheapMode) -> Glance:
     number, speed_mps = past.frames, frame.ego_speed_mps
     if number and not frame.dt_s > 0:
         raise InputError(f"time must pass between the frames of a unit; frame {number} has dt_s = {frame.dt_s}.")

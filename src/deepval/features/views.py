@@ -6,13 +6,14 @@ output, so code that reads a view cannot leak an answer. Allocators read only a 
 contrast, edges, sharpness, change since the previous picture.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from math import inf
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -230,6 +231,14 @@ class Remembered(NamedTuple):
     seen: int
 
 
+class OwnMemory(ABC):
+    """A further memory of a unit's frames, for allocators that need more than the window."""
+
+    @abstractmethod
+    def after(self, glance: Any) -> "OwnMemory":
+        """The memory after a glance at the next frame; this one stays as it is."""
+
+
 class Past(NamedTuple):
     """The memory of a unit's earlier frames: `Past()` at its first frame. Its size is bounded.
 
@@ -240,6 +249,7 @@ class Past(NamedTuple):
         odometer_m: Way travelled since the unit's first frame.
         grey: Small grey picture of the last frame.
         ids: Tracks observed in the last frame; None if there is no such frame or the cheap mode did not run on it.
+        memory: What an allocator remembers besides, if it needs it: `Allocator.past`.
     """
 
     frames: int = 0
@@ -248,6 +258,7 @@ class Past(NamedTuple):
     odometer_m: float = 0.0
     grey: np.ndarray | None = None
     ids: frozenset[int] | None = None
+    memory: OwnMemory | None = None
 
 
 @dataclass(frozen=True)
@@ -322,7 +333,7 @@ def frames_of(view: View, *, images: bool = True) -> Iterator[Frame]:
     bounds = np.searchsorted(detections.frame, np.arange(len(view) + 1)).tolist()
     dt_s, run = scene.dt_s, detections.run
     pictured = scene.has_image if images else np.zeros(len(view), dtype=bool)
-    objects = _objects_of(view)
+    objects = iter(()) if view.objects is None else objects_by_frame(view.objects)
     for frame, (begin, end) in enumerate(pairwise(bounds)):
         yield Frame(
             ego_speed_mps=float(scene.ego_speed_mps[frame]),
@@ -339,12 +350,9 @@ def frames_of(view: View, *, images: bool = True) -> Iterator[Frame]:
         )
 
 
-def _objects_of(view: View) -> Iterator[Objects]:
-    """The observed objects, frame by frame; empty if the mode does not observe."""
-    observed = view.objects
-    if observed is None:
-        return
-    bounds = np.searchsorted(observed.frame, np.arange(len(view) + 1)).tolist()
+def objects_by_frame(observed: Objects) -> Iterator[Objects]:
+    """Objects, frame by frame."""
+    bounds = np.searchsorted(observed.frame, np.arange(observed.frames + 1)).tolist()
     for begin, end in pairwise(bounds):
         here = slice(begin, end)
         yield Objects(

@@ -23,19 +23,12 @@ from deepval.judging import mode_samples, selections
 from deepval.judging.allowances import Allowance, Budget, allowance_on
 from deepval.judging.draws import make_draws, prediction_interval
 from deepval.judging.kernel import at_least
-from deepval.judging.policies import AdaptiveThreshold, FrozenThreshold, Policy, TokenBucket, slots_of
+from deepval.judging.policies import FrozenThreshold, Policy, slots_of
 from deepval.judging.prices import Price
 from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory, order_of
-from deepval.judging.routing import POLICIES, Routing
+from deepval.judging.routing import Routing
 from deepval.judging.sieve import SiftedScores
-from deepval.judging.stream_rows import (
-    Trial,
-    best_trial,
-    rate_missed,
-    times,
-    tune_adaptive_threshold,
-    tune_token_bucket,
-)
+from deepval.judging.stream_rows import BEYOND, PAPER, Trial, best_trial, rate_missed, setting_of, times, tune
 from deepval.judging.tie_expectations import TiedCut
 from deepval.results import Estimate, ModeRate, Reason, Threshold, joined
 from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, on_part
@@ -304,8 +297,6 @@ BEST = "best"
 """Stands for the policy that replays best."""
 NEAR = 0.02
 """A policy whose replayed rate is further than this from the target is chosen only if all policies' rates are."""
-TUNED = ("adaptive threshold", "token bucket")
-"""Policies with a setting to tune."""
 
 
 class PolicyReplay(NamedTuple):
@@ -419,21 +410,20 @@ def _policies(
     rate = allowed.share(cost)
     if plain != BEST:
         return [_tune(plain, scores, table, rate, reset=reset)]
-    names = [candidate for candidate in POLICIES if not scores.modes or candidate not in TUNED]
+    names = PAPER[:2] if scores.modes else PAPER
     return [_tune(candidate, scores, table, rate, reset=reset) for candidate in names]
 
 
 def _tune(name: str, scores: Scores, table: ValueTable, rate: float, *, reset: bool) -> str | Policy:
-    """The policy by name or, if it has a parameter, tuned on the calibration units."""
-    tunes = dict(zip(TUNED, (tune_adaptive_threshold, tune_token_bucket), strict=True))
-    if scores.modes and name in tunes:
-        raise InputError(f"A {name} is tuned for one score per input, and {scores.name}: {Reason.NO_RANKING.text()}.")
-    if name == "causal cap":
-        times(table)  # its rate depends on the order in time
-    if name not in tunes:
+    """The policy by name or, if losses calibrate or tune it, on the calibration units."""
+    if name in (PAPER[0], PAPER[1]) or name not in (*PAPER, *BEYOND):
+        if name == PAPER[1]:
+            times(table)  # its rate depends on the order in time
         return name
+    if scores.modes:
+        raise InputError(f"A {name} is tuned for one score per input, and {scores.name}: {Reason.NO_RANKING.text()}.")
     unit = table.unit if reset else np.zeros(len(table), dtype=np.int64)
-    return tunes[name](scores.values, unit, order=times(table), value=table.decision_values, alpha=rate).policy
+    return tune(name, scores.values, unit, order=times(table), value=table.decision_values, alpha=rate)
 
 
 def _replay(
@@ -444,11 +434,7 @@ def _replay(
 ) -> PolicyReplay:
     modes = routing.replay(scores, table.unit, _order(table), costs)
     gain = math.fsum(table.mode_values[np.arange(len(modes)), modes])
-    parameter = None
-    if isinstance(routing.policy, AdaptiveThreshold):
-        parameter = routing.policy.eta
-    elif isinstance(routing.policy, TokenBucket) and math.isfinite(routing.policy.cap):
-        parameter = routing.policy.cap
+    parameter = None if isinstance(routing.policy, Price) else setting_of(routing.policy)
     return PolicyReplay(routing.policy_name, parameter, int(np.count_nonzero(modes)) / len(modes), gain)
 
 

@@ -57,7 +57,7 @@ def evaluate(
     seed: int = 0,
     modes: Sequence[str] | None = None,
     units: Sequence[str] | None = None,
-    calibration: Sequence[str] | None = None,
+    calibration: Sequence[str] | int | None = None,
     by: str | Sequence[str] = (),
     missing: Missing = "error",
     missing_costs: MissingCosts = "error",
@@ -80,7 +80,8 @@ def evaluate(
         seed: Seed of the draws.
         modes: Modes to judge, cheap first and full last; None for all, in the order of the table.
         units: Units to judge on; None for all but the calibration units.
-        calibration: Units on which streaming policies are calibrated; they are not judged.
+        calibration: Units on which streaming policies are calibrated; they are not judged. Or a number of folds: the
+            policies of each fold of the judged units are calibrated on the others.
         by: Columns of the table that divide the inputs into groups, which are also judged, with the same draws.
         missing: Whether an input without a score is an error or ranked last ("worst").
         missing_costs: Whether an allocator without a cost is an error under a measured budget, or gets rows without a
@@ -142,6 +143,8 @@ def evaluate(
             [on_part(calibrated_on, item, whole, missing, role=CALIBRATE) for item in aligned],
         )
         streamed, caps = streams(resamples, ranked, allowances, calibrated_on=calibration_set)
+    elif isinstance(calibration, int):
+        streamed, caps = streams(resamples, ranked, allowances, calibrated_on=calibration)
     if every:
         judged = with_simultaneous(judged, resamples)
     notes = [
@@ -237,12 +240,18 @@ def _inputs(judged_on: ValueTable, whole: ValueTable, terms: loss_terms.Terms, s
 
 
 def _split(
-    table: ValueTable, units: Sequence[str] | None, calibration: Sequence[str] | None
+    table: ValueTable, units: Sequence[str] | None, calibration: Sequence[str] | int | None
 ) -> tuple[ValueTable, ValueTable | None]:
     """The inputs to judge, and those to calibrate on."""
-    if calibration is None:
+    if calibration is not None:
+        times(table)  # refuses a table without times before any computation
+    if isinstance(calibration, int) and (calibration is True or not 2 <= calibration <= len(table.unit_ids)):
+        raise InputError(
+            f"calibration must be units, or 2 to {len(table.unit_ids)} folds, as many as there are units; found "
+            f"{quote(calibration)}."
+        )
+    if calibration is None or isinstance(calibration, int):
         return (table if units is None else table.restrict(units)), None
-    times(table)  # refuses a table without times before any computation
     calibration_table = table.restrict(calibration)
     judged = (
         [unit for unit in table.unit_ids if unit not in set(calibration_table.unit_ids)]
@@ -251,7 +260,7 @@ def _split(
     )
     shared = set(map(str, judged)) & set(calibration_table.unit_ids)
     if shared:
-        raise InputError(f"Calibration units must not be judged; {sorted(shared)[0]!r} is in both lists.")
+        raise InputError(f"Calibration units must not be judged; {str(min(shared))!r} is in both lists.")
     if not judged:
         raise InputError("At least one unit must be left to judge; all are calibration units.")
     return table.restrict(judged), calibration_table

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +28,10 @@ class UnitStream(ABC):
     @abstractmethod
     def decide(self, score: float) -> bool:
         """Whether the next input of the unit is escalated."""
+
+    def step(self, signal: Any, /) -> bool:
+        """The same, from what the policy reads off a score: its level, its request, or the score itself."""
+        return self.decide(signal)
 
 
 class Policy(ABC):
@@ -100,7 +105,7 @@ class FrozenThreshold(Policy):
     ) -> list["FrozenThreshold"]:
         """The thresholds of several shares; `order` sorts the scores from the highest down, if passed."""
         for alpha in alphas:
-            _check_alpha(alpha)
+            check_alpha(alpha)
         scores = _validation(validation_scores)
         score_cuts = cuts(scores, [slots_of(alpha, scores.size) for alpha in alphas], order)
         return [cls.at(cut, alpha * scores.size) for cut, alpha in zip(score_cuts, alphas, strict=True)]
@@ -137,7 +142,7 @@ class FrozenStream(UnitStream):
 
     def decide(self, score: float) -> bool:
         """Whether the next input of the unit is escalated."""
-        score = _one_score(score)
+        score = one_score(score)
         if score != self.policy.theta:
             return score > self.policy.theta
         self.tied += 1
@@ -153,7 +158,7 @@ class CausalCap(Policy):
     alpha: float
 
     def __post_init__(self) -> None:
-        _check_alpha(self.alpha)
+        check_alpha(self.alpha)
 
     @classmethod
     def calibrate(cls, validation_scores: InputFloats, alpha: float) -> "CausalCap":
@@ -207,7 +212,7 @@ class AdaptiveThreshold(Policy):
     alpha: float
 
     def __post_init__(self) -> None:
-        _check_alpha(self.alpha)
+        check_alpha(self.alpha)
         if not 0 <= self.eta < math.inf:
             raise InputError(f"eta must be a finite step of at least 0, got {self.eta}.")
         ascending = np.sort(_validation(self.validation_scores))
@@ -216,7 +221,7 @@ class AdaptiveThreshold(Policy):
 
     def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
         """Which rows are escalated."""
-        return _replay_steps(self, self.level(score), first)
+        return replay_steps(self, self.level(score), first)
 
     def start(self) -> "AdaptiveStream":
         """A stream at the beginning of a unit."""
@@ -237,9 +242,9 @@ class AdaptiveStream(UnitStream):
 
     def decide(self, score: float) -> bool:
         """Whether the next input of the unit is escalated."""
-        return self.step(self.policy.level(np.array(_one_score(score))).item())
+        return self.step(self.policy.level(np.array(one_score(score))).item())
 
-    def step(self, level: float) -> bool:
+    def step(self, level: float, /) -> bool:
         """The decision on an input, from F of its score."""
         escalate = level > self.q
         self.q = min(1.0, max(0.0, self.q + self.policy.eta * (escalate - self.policy.alpha)))
@@ -260,13 +265,13 @@ class TokenBucket(Policy):
     alpha: float
 
     def __post_init__(self) -> None:
-        _check_alpha(self.alpha)
+        check_alpha(self.alpha)
         if not self.cap >= 1:
             raise InputError(f"A bucket must hold at least the one token it starts with, got a cap of {self.cap}.")
 
     def decide_sorted(self, score: InputFloats, first: InputInts) -> InputFlags:
         """Which rows are escalated."""
-        return _replay_steps(self, self.threshold.decide_sorted(score, first), first)
+        return replay_steps(self, self.threshold.decide_sorted(score, first), first)
 
     def start(self) -> "BucketStream":
         """A stream at the beginning of a unit."""
@@ -285,7 +290,7 @@ class BucketStream(UnitStream):
         """Whether the next input of the unit is escalated."""
         return self.step(self.wants.decide(score))
 
-    def step(self, requested: int) -> bool:
+    def step(self, requested: int, /) -> bool:
         """The decision on an input that requests one token or none."""
         self.level = min(self.policy.cap, self.level + self.policy.alpha)
         escalate = requested > 0 and self.level >= 1 - SLACK
@@ -293,9 +298,7 @@ class BucketStream(UnitStream):
         return escalate
 
 
-def _replay_steps(
-    policy: AdaptiveThreshold | TokenBucket, signal: Shaped[np.ndarray, "input"], first: InputInts
-) -> InputFlags:
+def replay_steps(policy: Policy, signal: Shaped[np.ndarray, "input"], first: InputInts) -> InputFlags:
     """The decisions of a new stream per unit, step by step over the signal of each row."""
     begins = first == np.arange(signal.size)
     stream, escalated = policy.start(), []
@@ -311,12 +314,14 @@ def running_count(flag: InputFlags, first: InputInts) -> InputInts:
     return count - (count - flag)[first]
 
 
-def _check_alpha(alpha: float) -> None:
+def check_alpha(alpha: float) -> None:
+    """Raise where alpha is no share of inputs."""
     if not 0 < alpha <= 1:
         raise InputError(f"alpha must lie in (0, 1], got {alpha}: pass the share of inputs to escalate.")
 
 
-def _one_score(score: float) -> float:
+def one_score(score: float) -> float:
+    """The score as a number; NaN raises."""
     if math.isnan(score):
         raise InputError("Scores must not be NaN, got one: give every input a score.")
     return float(score)

@@ -19,6 +19,7 @@ from deepval.files import reading
 from deepval.files.canonical import json_content, json_text, plain
 from deepval.files.writing import file_path
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold, Policy, TokenBucket, UnitStream
+from deepval.judging.priced_policies import ConformalHarm, DualPrice, ReplayThreshold, VirtualQueue, score_scale
 from deepval.judging.prices import Price, PriceStream
 
 MODES = ("cheap", "full")
@@ -191,11 +192,15 @@ def _price(
     return Price.calibrate(scores, mode_costs, _share(alpha) * mode_costs[-1])
 
 
+SETTABLE = ("adaptive threshold", "token bucket", "dual price", "virtual queue")
+"""Policies with a parameter."""
+
+
 def _named_policy(name: str, scores: Float[np.ndarray, "input *mode"], alpha: float, parameter: float | None) -> Policy:
     makers = POLICIES
     if _with_spaces(name) not in makers:
         raise InputError(f"A policy must be one of {', '.join(makers)}; got {name!r}{suggestion(name, makers)}")
-    if parameter is not None and _with_spaces(name) not in ("adaptive threshold", "token bucket"):
+    if parameter is not None and _with_spaces(name) not in SETTABLE:
         raise InputError(f"A {_with_spaces(name)} has no parameter to set; got {quote(parameter)}: leave it out.")
     asking = scores.max(axis=1) if scores.ndim == 2 else scores
     frozen = FrozenThreshold.calibrate(asking, _share(alpha))
@@ -210,11 +215,19 @@ def _adaptive(_: FrozenThreshold, scores: np.ndarray, alpha: float, parameter: f
     return AdaptiveThreshold(parameter, scores, alpha)
 
 
+def _by_losses(*_: Any) -> Policy:
+    raise InputError("This policy is calibrated by losses, not by scores alone: calibrate it with `deepval threshold`.")
+
+
 NAMES: dict[type, str] = {
     FrozenThreshold: "frozen threshold",
     CausalCap: "causal cap",
     AdaptiveThreshold: "adaptive threshold",
     TokenBucket: "token bucket",
+    DualPrice: "dual price",
+    VirtualQueue: "virtual queue",
+    ReplayThreshold: "replay threshold",
+    ConformalHarm: "conformal harm",
     Price: "price",
 }
 """Policies by class."""
@@ -223,6 +236,12 @@ POLICIES: dict[str, Callable[[FrozenThreshold, np.ndarray, float, float | None],
     "causal cap": lambda frozen, _scores, alpha, _parameter: CausalCap(frozen, alpha),
     "adaptive threshold": _adaptive,
     "token bucket": lambda frozen, _, alpha, size: TokenBucket(math.inf if size is None else size, frozen, alpha),
+    "dual price": lambda frozen, scores, alpha, eta: DualPrice(frozen.theta, score_scale(scores), alpha, eta or 0.1),
+    "virtual queue": lambda frozen, scores, alpha, debt: VirtualQueue(
+        frozen.theta, score_scale(scores), alpha, debt or 10.0
+    ),
+    "replay threshold": _by_losses,
+    "conformal harm": _by_losses,
 }
 """Policies by name: functions of a calibrated threshold, the validation scores, the rate and a parameter."""
 
@@ -284,6 +303,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "causal cap": ("alpha", "theta", "tie_acceptance"),
     "adaptive threshold": ("alpha", "eta", "validation_scores"),
     "token bucket": ("alpha", "cap", "theta", "tie_acceptance"),
+    "dual price": ("alpha", "eta", "theta", "scale"),
+    "virtual queue": ("alpha", "debt", "theta", "scale"),
+    "replay threshold": ("alpha", "theta", "tie_acceptance"),
+    "conformal harm": ("theta", "tie_acceptance"),
     "price": ("price", "tie_acceptance", "costs"),
     "price per input": ("price", "tie_acceptance", "skipping"),
 }
@@ -338,24 +361,12 @@ def _routing(content: Any) -> Routing:
 
 def _plain(policy: Policy | Price) -> dict[str, Any]:
     """A policy as written to a file."""
-    match policy:
-        case Price(costs=None):
-            name, values = "price per input", [policy.price, policy.tie_acceptance, policy.skipping]
-        case Price():
-            name, values = "price", [policy.price, policy.tie_acceptance, list(policy.costs or ())]
-        case FrozenThreshold():
-            name, values = "frozen threshold", [policy.theta, policy.tie_acceptance]
-        case CausalCap():
-            frozen = policy.threshold
-            name, values = "causal cap", [policy.alpha, frozen.theta, frozen.tie_acceptance]
-        case TokenBucket():
-            frozen = policy.threshold
-            name, values = "token bucket", [policy.alpha, policy.cap, frozen.theta, frozen.tie_acceptance]
-        case AdaptiveThreshold():
-            name, values = "adaptive threshold", [policy.alpha, policy.eta, policy.validation_scores.tolist()]
-        case _:
-            raise InputError(f"A router's file holds one of {', '.join(FIELDS)}; got a {type(policy).__name__}.")
-    return {"name": name} | {part: _written(value) for part, value in zip(FIELDS[name], values, strict=True)}
+    name = NAMES.get(type(policy), "")
+    name = "price per input" if isinstance(policy, Price) and policy.costs is None else name
+    if not name:
+        raise InputError(f"A router's file holds one of {', '.join(FIELDS)}; got a {type(policy).__name__}.")
+    inside = vars(policy) | vars(vars(policy).get("threshold", policy))
+    return {"name": name} | {part: _written(inside[part]) for part in FIELDS[name]}
 
 
 def _policy(content: Any) -> Policy | Price:
@@ -366,23 +377,20 @@ def _policy(content: Any) -> Policy | Price:
         )
     _exactly(content, ("name", *FIELDS[name]), f"a {name}")
     read = {"validation_scores": _numbers, "costs": _numbers, "skipping": _flag}
-    values = {part: read.get(part, _number)(content[part], part) for part in FIELDS[name]}
-    makers: dict[str, Callable[..., Policy | Price]] = {
-        "frozen threshold": FrozenThreshold,
-        "causal cap": lambda alpha, **frozen: CausalCap(FrozenThreshold(**frozen), alpha),
-        "token bucket": lambda alpha, cap, **frozen: TokenBucket(cap, FrozenThreshold(**frozen), alpha),
-        "adaptive threshold": lambda alpha, eta, validation_scores: AdaptiveThreshold(
-            eta, np.array(validation_scores), alpha
-        ),
-        "price": lambda price, tie_acceptance, costs: Price(price, tie_acceptance, tuple(costs)),
-        "price per input": lambda price, tie_acceptance, skipping: Price(price, tie_acceptance, None, skipping),
-    }
-    return makers[name](**values)
+    values: dict[str, Any] = {part: read.get(part, _number)(content[part], part) for part in FIELDS[name]}
+    kind = next((kind for kind, of in NAMES.items() if of == name), Price)
+    if kind in (CausalCap, ReplayThreshold, TokenBucket):
+        values["threshold"] = FrozenThreshold(values.pop("theta"), values.pop("tie_acceptance"))
+    if kind is Price:
+        values["costs"] = tuple(values["costs"]) if "costs" in values else None
+    if "validation_scores" in values:
+        values["validation_scores"] = np.array(values["validation_scores"])
+    return kind(**values)
 
 
 def _written(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_written(item) for item in value]
+    if isinstance(value, tuple | np.ndarray):
+        return [_written(item) for item in np.asarray(value).tolist()]
     return value if math.isfinite(value) else str(value)
 
 

@@ -6,15 +6,16 @@ of unit totals.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Float, InputFloats, InputInts, InputNumbers, Int
 from deepval.errors import InputError
-from deepval.judging import selections
+from deepval.judging import causal_bounds, selections
 from deepval.judging.allowances import Allowance, no_prize
 from deepval.judging.policies import (
     AdaptiveThreshold,
@@ -23,6 +24,7 @@ from deepval.judging.policies import (
     Policy,
     TokenBucket,
 )
+from deepval.judging.priced_policies import ConformalHarm, DualPrice, ReplayThreshold, VirtualQueue, score_scale
 from deepval.judging.resamples import Resamples, Sample
 from deepval.results import Reason, Stream, in_words, joined, known
 from deepval.tables.scores import Scores
@@ -34,6 +36,14 @@ ETAS = (0.005, 0.01, 0.02, 0.05, 0.1)
 """Step sizes that an adaptive threshold is tuned over."""
 CAPS = (1.0, 2.0, 5.0, 10.0, math.inf)
 """Capacities that a token bucket is tuned over."""
+STEPS = (0.01, 0.03, 0.1, 0.3, 1.0)
+"""First steps that a dual price is tuned over, in units of the scores' standard deviation."""
+DEBTS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+"""Debts that a virtual queue is tuned over."""
+PAPER = ("frozen threshold", "causal cap", "adaptive threshold", "token bucket")
+"""The paper's policies."""
+BEYOND = ("dual price", "virtual queue", "replay threshold", "conformal harm")
+"""Policies beyond the paper's."""
 
 
 class Trial(NamedTuple):
@@ -44,52 +54,42 @@ class Trial(NamedTuple):
     gain: float
 
 
-Tunable = TypeVar("Tunable", bound=Policy)
+def tune(
+    name: str, score: InputFloats, unit: InputInts, *, order: InputNumbers, value: InputFloats, alpha: float
+) -> Policy:
+    """The policy of this name for the rate alpha, calibrated and tuned on the calibration units."""
+    about = {"score": score, "unit": unit, "order": order, "value": value, "alpha": alpha}
+    frozen = FrozenThreshold.calibrate(score, alpha)
+    start = (frozen.theta, score_scale(score), alpha)
+    match name:
+        case "frozen threshold":
+            return frozen
+        case "causal cap":
+            return CausalCap(frozen, alpha)
+        case "adaptive threshold":
+            return tune_among([AdaptiveThreshold(eta, score, alpha) for eta in ETAS], ETAS, **about)[0]
+        case "token bucket":
+            return tune_among([TokenBucket(cap, frozen, alpha) for cap in CAPS], CAPS, **about)[0]
+        case "dual price":
+            return tune_among([DualPrice(*start, eta) for eta in STEPS], STEPS, **about)[0]
+        case "virtual queue":
+            return tune_among([VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about)[0]
+        case "conformal harm":
+            return ConformalHarm.within(score, unit, value, alpha=alpha)
+        case _:
+            shares = [share for part in range(1, 51) if (share := alpha * part / 10) <= 1]
+            replayed = [ReplayThreshold(cut, alpha) for cut in FrozenThreshold.calibrate_each(score, shares)]
+            return tune_among(replayed, shares, **about, tolerance=1.0)[0]  # the cap keeps the rate
 
 
-@dataclass(frozen=True)
-class TunedPolicy(Generic[Tunable]):
-    """The policy chosen on the validation units, and every candidate tried, in the order listed.
-
-    The chosen policy has the largest gain among the candidates that do not miss the rate; if all miss it, the rate
-    nearest to alpha. In a tie, the candidate listed first is chosen.
-    """
-
-    policy: Tunable
-    tried: tuple[Trial, ...]
+def setting_of(policy: Any) -> float | None:
+    """The tuned setting of a policy; None if it has none, or an infinite one."""
+    settings = [getattr(policy, name) for name in ("eta", "cap", "debt") if hasattr(policy, name)]
+    return next((setting for setting in settings if math.isfinite(setting)), None)
 
 
-def tune_adaptive_threshold(
-    score: InputFloats,
-    unit: InputInts,
-    *,
-    order: InputNumbers,
-    value: InputFloats,
-    alpha: float,
-    etas: Sequence[float] = ETAS,
-) -> TunedPolicy[AdaptiveThreshold]:
-    """The adaptive threshold with the eta that does best on the validation units."""
-    policies = [AdaptiveThreshold(eta, score, alpha) for eta in etas]
-    return _tune(policies, etas, score=score, unit=unit, order=order, value=value, alpha=alpha)
-
-
-def tune_token_bucket(
-    score: InputFloats,
-    unit: InputInts,
-    *,
-    order: InputNumbers,
-    value: InputFloats,
-    alpha: float,
-    caps: Sequence[float] = CAPS,
-) -> TunedPolicy[TokenBucket]:
-    """The token bucket, over the threshold calibrated at alpha, with the cap that does best in validation."""
-    threshold = FrozenThreshold.calibrate(score, alpha)
-    policies = [TokenBucket(cap, threshold, alpha) for cap in caps]
-    return _tune(policies, caps, score=score, unit=unit, order=order, value=value, alpha=alpha)
-
-
-def _tune(
-    policies: Sequence[Tunable],
+def tune_among(
+    policies: Sequence[Policy],
     candidates: Sequence[float],
     *,
     score: InputFloats,
@@ -97,7 +97,13 @@ def _tune(
     order: InputNumbers,
     value: InputFloats,
     alpha: float,
-) -> TunedPolicy[Tunable]:
+    tolerance: float = RATE_TOLERANCE,
+) -> tuple[Policy, list[Trial]]:
+    """The best of some policies, with these settings, on the validation units, and every one tried, in their order.
+
+    It has the largest gain among those that do not miss the rate; if all miss it, the rate nearest to alpha. In a tie,
+    the one listed first is chosen.
+    """
     if not policies or value.shape != score.shape or not np.isfinite(value).all():
         raise InputError(
             "Tuning needs at least one candidate and a finite decision value per input, got "
@@ -108,7 +114,7 @@ def _tune(
         escalated = policy.decide(score, unit, order) > 0
         rate = int(escalated.sum()) / score.size
         tried.append(Trial(candidate, rate, gain=math.fsum(value[escalated])))
-    return TunedPolicy(policies[best_trial(tried, alpha)], tuple(tried))
+    return policies[best_trial(tried, alpha, tolerance)], tried
 
 
 def best_trial(tried: Sequence[Trial], alpha: float, tolerance: float = RATE_TOLERANCE) -> int:
@@ -138,11 +144,23 @@ class Cap(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Acceptance:
-    """The name of a policy, its tuned parameter, and the probability that it escalates each input."""
+    """The name of a policy, its tuned parameter, and the probability that it escalates each input.
+
+    The rate is missed beyond `tolerance`; None if the policy enforces it.
+    """
 
     policy: str
     parameter: float | None
     weights: InputFloats
+    tolerance: float | None = RATE_TOLERANCE
+
+
+class Decider(NamedTuple):
+    """An allocator that decides in time order: what it accepts at a rate, and its scores if they can be ranked."""
+
+    name: str
+    acceptances: Callable[[float], Iterable[Acceptance]]
+    ranked: Scores | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,52 +177,65 @@ def streams(
     scores: Sequence[Scores],
     allowances: Sequence[Allowance],
     *,
-    calibrated_on: tuple[ValueTable, Sequence[Scores]],
+    calibrated_on: tuple[ValueTable, Sequence[Scores]] | int,
 ) -> tuple[list[Streamed], dict[tuple[str, int], Cap]]:
-    """Rows of every policy, and the causal cap's gain by allocator and index of the budget."""
-    calibration_table, calibration_scores = calibrated_on
+    """Rows of every policy, and the causal cap's gain by allocator and index of the budget.
+
+    If `calibrated_on` is a number of folds, each fold of the judged units is calibrated on the others.
+    """
+    table = resamples.table
+    if isinstance(calibrated_on, int):
+        deciding = [partial(_acceptances_by_fold, own.values, table, calibrated_on) for own in scores]
+    else:
+        calibration_table, others = calibrated_on
+        pairs = zip(scores, others, strict=True)
+        deciding = [partial(_acceptances, own.values, table, other.values, calibration_table) for own, other in pairs]
+    deciders = [Decider(own.name, decide, own) for own, decide in zip(scores, deciding, strict=True) if not own.modes]
     streamed_rows: list[Streamed] = []
     caps: dict[tuple[str, int], Cap] = {}
     for index, allowed in enumerate(allowances):
-        (prize,), (chance,) = (
-            [sample.gain for sample in of(resamples, [allowed])] for of in (selections.best, selections.at_random)
-        )
-        for own, other in zip(scores, calibration_scores, strict=True):
-            if own.modes:
-                continue
-            start = Stream(own.name, "any", None, **vars(allowed.key))
-            if own.name in allowed.unpriced:
-                words, reason = Reason.NO_COST.text(), allowed.unpriced[own.name].text()
-                streamed_rows.append(Streamed(replace(start, verdict_words=words, reason=reason), None, prize))
-                continue
-            cost = allowed.cost_of(own.name)
-            if allowed.per_input:
-                streamed_rows.append(Streamed(replace(start, reason=Reason.RATE_ONLY.text()), None, prize))
-                continue
-            if not allowed.feasible(cost) or not allowed.share(cost) > 0:
-                row = replace(
-                    start, verdict="infeasible", verdict_words="infeasible", reason=Reason.NOTHING_LEFT.text()
-                )
-                streamed_rows.append(Streamed(row, None, prize))
-                continue
-            rate = allowed.share(cost)
-            ranked = resamples.ranking(own, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
-            for accepted in _acceptances(own.values, resamples.table, other.values, calibration_table, rate):
-                streamed = _stream(
-                    start,
-                    resamples,
-                    accepted,
-                    rate=rate,
-                    without_prize=no_prize(allowed, len(resamples.table), float(resamples.full_benefit[0])),
-                    prize=prize,
-                    chance=chance,
-                    ranked=ranked,
-                )
-                streamed_rows.append(streamed)
-                row = streamed.row
-                if accepted.policy == "causal cap":
-                    caps[own.name, index] = Cap(row.gain or 0.0, row.benefit or 0.0, row.harm or 0.0)
+        for streamed in streams_under(allowed, resamples, deciders):
+            streamed_rows.append(streamed)
+            row = streamed.row
+            if row.policy == "causal cap":
+                caps[row.allocator, index] = Cap(row.gain or 0.0, row.benefit or 0.0, row.harm or 0.0)
     return streamed_rows, caps
+
+
+def streams_under(allowed: Allowance, resamples: Resamples, deciders: Sequence[Decider]) -> Iterator[Streamed]:
+    """Rows of every policy of every allocator under one budget, at the rate that it leaves after their costs."""
+    (prize,), (chance,) = (
+        [sample.gain for sample in of(resamples, [allowed])] for of in (selections.best, selections.at_random)
+    )
+    for own in deciders:
+        start = Stream(own.name, "any", None, **vars(allowed.key))
+        if own.name in allowed.unpriced:
+            words, reason = Reason.NO_COST.text(), allowed.unpriced[own.name].text()
+            yield Streamed(replace(start, verdict_words=words, reason=reason), None, prize)
+            continue
+        cost = allowed.cost_of(own.name)
+        if allowed.per_input:
+            yield Streamed(replace(start, reason=Reason.RATE_ONLY.text()), None, prize)
+            continue
+        if not allowed.feasible(cost) or not allowed.share(cost) > 0:
+            reason = Reason.NOTHING_LEFT.text()
+            row = replace(start, verdict="infeasible", verdict_words="infeasible", reason=reason)
+            yield Streamed(row, None, prize)
+            continue
+        rate, ranked = allowed.share(cost), None
+        if own.ranked is not None:
+            ranked = resamples.ranking(own.ranked, allowed.slots(resamples.inputs, cost)[:, None])[0].gain
+        for accepted in own.acceptances(rate):
+            yield _stream(
+                start,
+                resamples,
+                accepted,
+                rate=rate,
+                without_prize=no_prize(allowed, len(resamples.table), float(resamples.full_benefit[0])),
+                prize=prize,
+                chance=chance,
+                ranked=ranked,
+            )
 
 
 def times(table: ValueTable) -> InputInts:
@@ -220,19 +251,37 @@ def _acceptances(
     calibration_score: Float[np.ndarray, "calibration"],
     calibration_table: ValueTable,
     rate: float,
+    *,
+    names: Sequence[str] = PAPER,
 ) -> Iterator[Acceptance]:
-    """The four policies at a rate, calibrated and tuned on the calibration units."""
+    """Policies at a rate, calibrated and tuned on the calibration units."""
     at = times(table)
-    frozen = FrozenThreshold.calibrate(calibration_score, rate)
-    yield Acceptance("frozen threshold", None, frozen.expected(score))
-    capped = CausalCap(frozen, rate)
-    yield Acceptance("causal cap", None, capped.decide(score, table.unit, at))
     tuning = {"order": times(calibration_table), "value": calibration_table.decision_values, "alpha": rate}
-    adaptive = tune_adaptive_threshold(calibration_score, calibration_table.unit, **tuning).policy
-    yield Acceptance("adaptive threshold", adaptive.eta, adaptive.decide(score, table.unit, at))
-    bucket = tune_token_bucket(calibration_score, calibration_table.unit, **tuning).policy
-    size = bucket.cap if math.isfinite(bucket.cap) else None
-    yield Acceptance("token bucket", size, bucket.decide(score, table.unit, at))
+    for name in names:
+        policy = tune(name, calibration_score, calibration_table.unit, **tuning)
+        frozen = type(policy) is FrozenThreshold
+        weights = policy.expected(score) if frozen else policy.decide(score, table.unit, at)
+        yield Acceptance(name, setting_of(policy), weights)
+
+
+def _acceptances_by_fold(score: InputFloats, table: ValueTable, folds: int, rate: float) -> Iterator[Acceptance]:
+    """Every policy, calibrated for each fold of units on the others, after the same scores in hindsight."""
+    at, value = times(table), table.decision_values
+    yield Acceptance("all units", None, causal_bounds.highest(score, max(1, math.floor(rate * len(table) + 0.5))))
+    for name, accept in causal_bounds.BOUNDS.items():
+        weights = causal_bounds.by_unit(table.unit, at, lambda rows, of=accept: of(score[rows], rate, value[rows]))
+        yield Acceptance(name, None, weights)
+    present, rank = np.unique(table.unit, return_inverse=True)
+    fold, calibrating = rank.reshape(len(table)) % folds, len(present) - math.ceil(len(present) / folds)
+    names = [name for name in (*PAPER, *BEYOND) if name != BEYOND[-1] or (calibrating + 1) * rate >= 1]
+    weights, settings = np.zeros((len(names), len(table))), dict[str, float | None]()
+    for number in np.unique(fold).tolist():
+        own, others = fold == number, fold != number
+        parts = _acceptances(score[own], table.keep(own), score[others], table.keep(others), rate, names=names)
+        for index, part in enumerate(parts):
+            weights[index, own] = part.weights
+            settings[part.policy] = settings.get(part.policy) or part.parameter
+    yield from (Acceptance(name, settings[name], of) for name, of in zip(names, weights, strict=True))
 
 
 def _stream(
@@ -244,18 +293,21 @@ def _stream(
     without_prize: str,
     prize: Float[np.ndarray, "resample"],
     chance: Float[np.ndarray, "resample"],
-    ranked: Float[np.ndarray, "resample"],
+    ranked: Float[np.ndarray, "resample"] | None,
 ) -> Streamed:
     table, drawn, draws = resamples.table, resamples.drawn, resamples.draws
     totals = unit_totals(accepted.weights, table.decision_values, unit=table.unit, units=len(table.unit_ids))
     gain = resamples.counts @ totals.gain
     realised = float(totals.escalated.sum() / len(table))
-    behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
-    # A draw in which the oracle gains nothing has no nDG; if both gains are equal there, their difference is still 0.
-    in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
     difference, resampled = resamples.paired_difference(gain, chance), resamples.resampled
-    compared = resampled and bool(prize[0] > 0)
-    of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snap()
+    if ranked is not None:
+        behind = resamples.ndg(gain, prize) - resamples.ndg(ranked, prize)
+        # A draw in which the oracle gains nothing has no nDG; if both gains are equal there, their difference is 0.
+        in_draws = np.where((prize <= 0) & resamples.same(gain, ranked), 0.0, behind)[drawn]
+        compared = resampled and bool(prize[0] > 0)
+        of_ranking = draws.interval(in_draws, ~np.isnan(in_draws) & compared).snap()
+        dropped = int(np.count_nonzero(np.isnan(in_draws))) if compared else 0
+        start = replace(start, versus_ranking=of_ranking.estimate(behind[0]), versus_ranking_dropped=dropped)
     of_random = resamples.versus(difference)
     reasons = ([] if prize[0] > 0 else [without_prize]) + resamples.undefined()
     row = replace(
@@ -264,17 +316,15 @@ def _stream(
         parameter=accepted.parameter,
         target_rate=rate,
         rate=realised,
-        rate_missed=rate_missed(realised, rate),
+        rate_missed=None if accepted.tolerance is None else rate_missed(realised, rate, accepted.tolerance),
         gain=float(gain[0]),
         benefit=float(totals.benefit.sum()),
         harm=float(totals.harm.sum()),
         ndg=known(resamples.ndg(gain, prize)[0]),
-        versus_ranking=of_ranking.estimate(behind[0]),
         **of_random.fields(difference),
         versus_random_unit=resamples.unit_shown,
         verdict_words=in_words(of_random.verdict, effective_units=resamples.effective_units),
         draws=len(draws),
-        versus_ranking_dropped=int(np.count_nonzero(np.isnan(in_draws))) if compared else 0,
         reason=joined(reasons),
     )
     return Streamed(row, Sample(gain, resamples.counts @ totals.benefit, resamples.counts @ totals.escalated), prize)

@@ -13,19 +13,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from deepval.allocators import RECIPES, recipe_by_name
+from deepval.allocators import EVERYTHING, check_allocators, check_recipes, recipe_by_name
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import fitting
 from deepval.cells.fitting import Scored
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import EvaluationData, case_of, judge
-from deepval.cells.spec import CellSpec
+from deepval.cells.judgement import EvaluationData, case_of, judge, with_batched, with_costs
+from deepval.cells.spec import CellSpec, units_of
 from deepval.errors import InputError, InputWarning
 from deepval.judging.allowances import LEVELS, RAILS, Accounting, Budget, Measured, Selection, conventions, measured
 from deepval.paper.analyses.contrasts import GAINS, PUBLISHED, RANK, SIGNED_CDF, VALUE, Label, scored_on_labels
 from deepval.paper.analyses.selection_regret import FREE
 from deepval.paper.analyses.skipping import skippers
-from deepval.paper.analyses.streams import control_scores
+from deepval.paper.analyses.streams import VALUES, control_scores
 from deepval.paper.analysis import ALPHAS, Option, Part, PartOption
 from deepval.paper.stored_files import stored_result, stored_rows_cell, stored_scores, storing_fits
 from deepval.progress import Watch, unwatched
@@ -63,6 +63,8 @@ class Choices:
         controls: Number of random scores to judge beside the allocators.
         stored_scores: Whether a command includes the scores in the folders of cells.
         with_diagnostics: Whether diagnostics are judged.
+        folds: Number of folds, if allocators are fitted and policies calibrated out of fold; else 0.
+        units: Units of the folds, by role or by name.
     """
 
     command: str | None = None
@@ -77,6 +79,8 @@ class Choices:
     controls: int = 0
     stored_scores: bool = False
     with_diagnostics: bool = True
+    folds: int = 0
+    units: str | Sequence[str] = "all"
 
     @property
     def conventions(self) -> tuple[Convention, ...]:
@@ -268,7 +272,7 @@ def _charge(at: RunCell, scores: Mapping[str, Any]) -> dict[str, Any]:
     costs = _needed_costs(at)
     with_cost = {
         allocator: item
-        for allocator, item in fitting.with_batched(scores, costs).items()
+        for allocator, item in with_batched(scores, costs).items()
         if item.kind == "deployable" and all(unit in costs.allocators.get(allocator, {}) for unit in units)
     }
     omitted = [allocator for allocator in scores if allocator not in with_cost]
@@ -343,6 +347,8 @@ def _skipping(at: RunCell, watch: Watch) -> Result | None:
 def _causal(at: RunCell, watch: Watch) -> Result | None:
     """The result of allocators fitted on training units, under policies calibrated on validation units."""
     calibration = list(at.cell.split.validation)
+    if at.choices.folds:
+        return _out_of_fold(at, watch)
     if not at.reproduces:
         return _judge_charged(
             at, "causal", lambda: _train_scores(at, watch), settings={}, calibration=calibration, watch=watch
@@ -352,10 +358,19 @@ def _causal(at: RunCell, watch: Watch) -> Result | None:
     return _judge_charged(
         at,
         "causal",
-        lambda: fitting.with_costs(at.part("train_scores"), costs_of(at)),
+        lambda: with_costs(at.part("train_scores"), costs_of(at)),
         settings={"recipes": _recipes_with_latency(at)},
         calibration=calibration,
     )
+
+
+def _out_of_fold(at: RunCell, watch: Watch) -> Result:
+    folds, units = at.choices.folds, list(units_of(at.cell.split, at.choices.units))
+    names = check_allocators(at.choices.allocators or (EVERYTHING,))
+    scores = _charge(at, fitting.fold_scores(at.label, at.cell, names, folds=folds, units=units, watch=watch))
+    if not at.choices.conventions:
+        scores[VALUES] = replace(align(at.cell.listed, VALUES, at.cell.listed.decision_values), kind="diagnostic")
+    return _judge_charged(at, "causal", lambda: scores, settings={}, calibration=folds, units=units, missing="worst")
 
 
 def _train_scores(at: RunCell, watch: Watch) -> dict[str, Scored]:
@@ -390,33 +405,21 @@ def _relabelled(at: RunCell, watch: Watch) -> Result | None:
     return at.judgement("relabelled", lambda: scored_on_labels(at.cell, labels), settings={"recipes": targets})
 
 
-def _check_recipes(names: Sequence[str]) -> Sequence[str]:
-    for name in names:
-        recipe_by_name(name)
-    return names
-
-
-def _check_allocators(names: Sequence[str]) -> Sequence[str]:
-    unknown = next((name for name in names if name not in (*SIGNALS, *RECIPES)), None)
-    if unknown is not None:
-        allowed = ", ".join((*SIGNALS, *RECIPES))
-        raise InputError(f"An allocator must be one of {allowed}; found {unknown!r}.")
-    return names
-
-
 ALLOCATORS = ("--allocator", "-a")
 FITTED = PartOption(
     list[str] | None,
-    Option("Signal or recipe to judge. Repeatable. Default: all with a cost.", ALLOCATORS, read=_check_allocators),
+    Option("Signal or recipe to judge. Repeatable. Default: all with a cost.", ALLOCATORS, read=check_allocators),
 )
 RANKED = PartOption(
     list[str] | None,
-    Option("Recipe to fit and rank among the signals. Repeatable. Default: none.", ALLOCATORS, read=_check_recipes),
+    Option("Recipe to fit and rank among the signals. Repeatable. Default: none.", ALLOCATORS, read=check_recipes),
 )
 TAUGHT = PartOption(
     list[str] | None,
-    Option("Recipe to fit on every label. Repeatable. Default: the paper's.", ALLOCATORS, read=_check_recipes),
+    Option("Recipe to fit on every label. Repeatable. Default: the paper's.", ALLOCATORS, read=check_recipes),
 )
+BY_FOLD = PartOption(int, Option("Folds to calibrate by; 0: test units once.", ("--folds",), limits=(0, 1_000)), 0)
+FOLD_UNITS = PartOption(str, Option("Units of the folds: all, fit, or a,b,c.", ("--units",)), "all")
 CONTROLS = PartOption(
     int, Option("Random scores to judge beside the allocators.", ("--controls",), limits=(0, 1_000)), 3
 )
@@ -483,7 +486,8 @@ PARTS: dict[str, Part] = {
         _causal, _CHARGES, {"allocators": FITTED}, saved=CALIBRATED, verb="judging", turn=1, has_costs=True,
     ),
     "streamed": Part(
-        "the same with control scores", _causal, _CHARGES, {"allocators": FITTED, "controls": CONTROLS},
+        "the same with control scores, or out of fold", _causal, _CHARGES,
+        {"allocators": FITTED, "controls": CONTROLS, "folds": BY_FOLD, "units": FOLD_UNITS},
         saved=CALIBRATED, verb="judging", reproduced_as="causal",
     ),
     "relabelled": Part(

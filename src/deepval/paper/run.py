@@ -310,9 +310,10 @@ def _parts_to_make(name: str) -> set[str]:
 def _settings(job: Job) -> dict[str, Any]:
     """The settings of an analysis: its defaults, without recipes that the run does not fit on these cells."""
     settings = analysis(job.analysis).settings
-    if settings.get("recipes") is not None:
-        available = [recipes_of(at) for at in job.cells if at.cell.split.too_few is None]
-        settings["recipes"] = tuple(name for name in settings["recipes"] if all(name in names for names in available))
+    available = [recipes_of(at) for at in job.cells if at.cell.split.too_few is None]
+    for setting in ("recipes", "allocators"):
+        if settings.get(setting) is not None:
+            settings[setting] = tuple(name for name in settings[setting] if all(name in names for names in available))
     return settings
 
 

@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -168,21 +168,21 @@ def identity(cell: BuiltCell) -> dict[str, Any]:
 @contextmanager
 def storing_fits(work: Path) -> Iterator[None]:
     """While active, fits are stored in a work folder, and read from there if already stored."""
-
-    def keeper(
-        cell: BuiltCell, recipe: Recipe, training: Training, fit: Callable[[], FittedAllocator]
-    ) -> FittedAllocator:
-        rests_on = {
-            "cell": identity(cell),
-            "code": code_digest(CODE),
-            "recipe": repr(recipe),
-            "training": plain(asdict(training)),
-        }
-        folder = store_result(work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()})
-        return read_allocator(folder / MODEL)
-
-    with fits_kept_by(keeper):
+    with fits_kept_by(partial(_stored_fit, work)):
         yield
+
+
+def _stored_fit(
+    work: Path, cell: BuiltCell, recipe: Recipe, training: Training, fit: Callable[[], FittedAllocator]
+) -> FittedAllocator:
+    rests_on = {
+        "cell": identity(cell),
+        "code": code_digest(CODE),
+        "recipe": repr(recipe),
+        "training": plain(asdict(training)),
+    }
+    folder = store_result(work / "kept", "models", rests_on, lambda: {MODEL: fit().to_json().encode()})
+    return read_allocator(folder / MODEL)
 
 
 def stored_scores(

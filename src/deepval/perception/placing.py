@@ -198,7 +198,7 @@ class Tracks(Placing):
         observed = (partner >= 0) | ~watched
         invented = np.full(len(used), self.false_positives)
         invented[det] = False
-        objects, order = _merge(
+        objects, order = merge(
             truth.objects.where(observed), _still_objects(used.where(invented), corners_m[invented], scene)
         )
         behind = np.concatenate([partner[observed], np.flatnonzero(invented)])[order]
@@ -243,7 +243,7 @@ def _still_objects(detections: Detections, corners_m: Float[np.ndarray, "det 4 2
     )
 
 
-def _merge(first: Objects, second: Objects) -> tuple[Objects, Int[np.ndarray, "obj"]]:
+def merge(first: Objects, second: Objects) -> tuple[Objects, Int[np.ndarray, "obj"]]:
     """Both sets of objects frame by frame, the first set before the second in each.
 
     Also returns each object's index in the concatenation of both sets. If the second is empty, the first is returned

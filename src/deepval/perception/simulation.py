@@ -250,11 +250,24 @@ def blend(noise: Noise, drawn: Disturbance, *, size: int, rng: np.random.Generat
     )
 
 
-def latent_scores(drawn: Draw, *, size: int, rng: np.random.Generator) -> Float[np.ndarray, "thing"]:
+class ModeNoise(NamedTuple):
+    """Unit-variance noise of each thing in one mode: of its score, and of its four edges."""
+
+    score: Float[np.ndarray, "thing"]
+    edges: Float[np.ndarray, "thing 4"]
+
+
+def mode_noise(drawn: Draw, size: int) -> ModeNoise:
+    """The noise of a draw in a mode of that resolution."""
+    rng, profile = np.random.default_rng([drawn.seed, size]), drawn.profile
+    score = blend(profile.scores.noise, drawn.score_noise, size=size, rng=rng)[:, 0]
+    return ModeNoise(score, blend(profile.boxes.noise, drawn.edge_noise, size=size, rng=rng))
+
+
+def latent_scores(drawn: Draw, *, size: int, score_noise: Float[np.ndarray, "thing"]) -> Float[np.ndarray, "thing"]:
     """Latent score of each thing at a resolution."""
     things, profile, conditions = drawn.things, drawn.profile, drawn.conditions
     height_px = (things.box_px[:, 3] - things.box_px[:, 1]) * size / max(drawn.size_px)
-    noise = blend(profile.scores.noise, drawn.score_noise, size=size, rng=rng)[:, 0]
     mean = expected_logit(profile, height_px, cls=things.cls, occlusion=things.occlusion, range_m=things.range_m)
     phantom = things.kind == PHANTOM
     ghostly = profile.phantoms.logit + profile.phantoms.slope * np.log(np.maximum(height_px, 0.5) / 20.0)
@@ -265,18 +278,18 @@ def latent_scores(drawn: Draw, *, size: int, rng: np.random.Generator) -> Float[
     mean = mean + conditions.shift * ~phantom - conditions.haze_per_m * np.maximum(things.range_m, 0.0)
     spread = np.array([profile.scores.spread, doubles.vehicle_spread, profile.phantoms.spread])[things.kind]
     spread[(things.kind == DOUBLE) & person] = doubles.person_spread
-    return mean + spread * noise
+    return mean + spread * score_noise
 
 
 def noisy_boxes(
-    drawn: Draw, latent: Float[np.ndarray, "thing"], *, size: int, rng: np.random.Generator
+    drawn: Draw, latent: Float[np.ndarray, "thing"], *, size: int, edge_noise: Float[np.ndarray, "thing 4"]
 ) -> Float[np.ndarray, "thing 4"]:
     """Boxes as reported at a resolution: edges displaced, clipped to the image."""
     things, boxes = drawn.things, drawn.profile.boxes
     wide_px = np.maximum(things.box_px[:, 2] - things.box_px[:, 0], 1.0)
     tall_px = np.maximum(things.box_px[:, 3] - things.box_px[:, 1], 1.0)
     unit_px = np.stack([wide_px, tall_px, wide_px, tall_px], axis=-1)
-    noise = blend(boxes.noise, drawn.edge_noise, size=size, rng=rng) * drawn.tail[:, None]
+    noise = edge_noise * drawn.tail[:, None]
     at_mode_px = np.maximum(tall_px * size / max(drawn.size_px), 2.0)[:, None]
     person = is_person(things.cls)
     bias, spread = np.zeros_like(unit_px), np.zeros_like(unit_px)
@@ -296,13 +309,16 @@ def noisy_boxes(
     return np.clip(box_px, 0.0, limit)
 
 
-def detections_at(drawn: Draw, size: int) -> Detections:
-    """The detections of a draw in a mode of that resolution (the picture's long side in pixels)."""
-    rng = np.random.default_rng([drawn.seed, size])
+def detections_at(drawn: Draw, size: int, noise: ModeNoise | None = None) -> Detections:
+    """The detections of a draw in a mode of that resolution (the picture's long side in pixels).
+
+    `noise` is that of the draw's things if it was computed before; only then may the draw be a part of another one.
+    """
+    noise = mode_noise(drawn, size) if noise is None else noise
     scores, things = drawn.profile.scores, drawn.things
-    latent = latent_scores(drawn, size=size, rng=rng)
+    latent = latent_scores(drawn, size=size, score_noise=noise.score)
     score = scores.top / (1 + np.exp(-latent))
-    box_px = noisy_boxes(drawn, latent, size=size, rng=rng)
+    box_px = noisy_boxes(drawn, latent, size=size, edge_noise=noise.edges)
     least_px = 2.0 * max(drawn.size_px) / size
     large = (box_px[:, 2:] - box_px[:, :2] >= least_px).all(axis=1)
     keep = np.flatnonzero((score >= scores.floor) & large)

@@ -23,7 +23,9 @@ RULES = {
     "name": "of at most 60 letters, digits and the signs ._+()- with single spaces between words",
     "handle": "of at most 39 lower-case letters, digits and single hyphens between them",
 }
-DEPLOYABLE = ("image", "cheap-detections", "previous-frames", "calibration", "ego")
+LEARNED = "escalated-outputs"
+"""Full outputs of earlier frames that were escalated: an input of the feedback track."""
+DEPLOYABLE = ("image", "cheap-detections", "previous-frames", "calibration", "ego", LEARNED)
 """Inputs that an allocator may use: they exist before escalation."""
 DIAGNOSTIC = ("full-detections", "reference", "future-frames", "decision-values")
 ENTRIES = ("name", "handle", "inputs", "cells", "notes", "costs")

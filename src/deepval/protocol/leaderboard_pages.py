@@ -31,6 +31,13 @@ READING = (
 )
 
 
+FEEDBACK = (
+    "These submissions learn from the full outputs of frames that they escalated, at most floor(1 + 0.2 t) of a unit's "
+    "first t inputs. They are judged on policy, on test units, and never ranked with scores. A log that escalates "
+    "more than a measured budget leaves after its cost is not listed there."
+)
+
+
 def as_markdown(board: Mapping[str, Any]) -> str:
     """The board as Markdown, short enough for the comment on a pull request: without the tables of single cells."""
     return study.as_markdown(_study(board, by_cell=False))
@@ -49,6 +56,9 @@ def _study(board: Mapping[str, Any], *, by_cell: bool) -> Study:
         ("draws", f"{draws['number']:,}", f"of test units, seed {draws['seed']}; deepval {board['deepval']}"),
     )
     tracks = [Section(t["title"], READING, tuple(_passages(t, reasons, by_cell=by_cell))) for t in board["tracks"]]
+    if board.get("feedback"):
+        tables = tuple(_feedback(name, rows) for name, rows in board["feedback"].items())
+        tracks.append(Section("Feedback track", FEEDBACK, (Passage(tables=tables),)))
     lists = [Section(title, "", (Passage(items=tuple(lines)),)) for title, lines in _lists(board)]
     if board["refused"]:  # first, because whoever asked for a place must read why it was not given
         lists, tracks = lists[:-1], [lists[-1], *tracks]
@@ -97,6 +107,20 @@ def _passages(track: Mapping[str, Any], reasons: Mapping[str, Sequence[str]], *,
         why = tuple(f"{name}: {reason}." for name in names for reason in reasons[name])
         apart = [_table(f"{title}: flagged, not ranked", _at(at, rows), []) for title, at, _, rows in pages if rows]
         yield Passage("Apart: flagged, not ranked", items=why, tables=tuple(apart))
+
+
+def _feedback(cell: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    """The rows of the feedback track on a cell."""
+    lines = tuple(
+        (
+            *map(TableCell, (BudgetKey.of(row).label, row["allocator"], percent(row["rate"], 1))),
+            _difference(row),
+            TableCell(interval(row["versus_random_lo"], row["versus_random_hi"], percent)),
+            *map(TableCell, (row["verdict_words"] or MISSING, number(row["ndg"]))),
+        )
+        for row in rows
+    )
+    return Table(cell, ("budget", "allocator", "rate", *HEADER[2:6]), (lines,), ())
 
 
 def _chart(rows: Sequence[Mapping[str, Any]]) -> Chart:

@@ -20,22 +20,25 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float
+from deepval.cells.on_policy import FREE
 from deepval.errors import InputWarning
 from deepval.files.canonical import digest_of, plain
 from deepval.files.writing import sealed_or_none, write_sealed
 from deepval.judging import over_cells
-from deepval.judging.allowances import Allowance, Budget, Energy, Latency, Money, Selection, allowance_on
+from deepval.judging.allowances import Allowance, Budget, Energy, Latency, Money, Selection, allowance_on, charging
 from deepval.judging.comparison import Basis, reasons
 from deepval.judging.draws import Draws, child_seeds, make_draws, seeds_by_units
 from deepval.judging.resamples import Resamples, Sample
 from deepval.judging.rows import Judged, judge, ranking_samples
+from deepval.judging.stream_rows import streams_under
+from deepval.protocol.feedback_track import ALPHA, decider
 from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
 from deepval.protocol.tracks import TrackedCell
 from deepval.results import AllocatorRecord, BudgetKey, Estimate, row_from
 from deepval.tables.costs import Convention, Costs
-from deepval.tables.scores import on_part
+from deepval.tables.scores import Scores, on_part
 
 SHOWN_REFERENCES = ("oracle", "all-full", "random")
 OTHER_REFERENCES = ("never", "oracle-ladder", "random-ladder")
@@ -274,16 +277,41 @@ def _cell_basis(
 ) -> Basis:
     """Submissions on a cell's test units; under a measured budget, only those that declare their cost."""
     entered = [item for item in accepted if cell.name in item.scores]
-    budgets: list[Budget] = [Selection(alpha) for alpha in alphas]
-    if convention is not None and cell.table.costs is not None and cell.profile is not None:
-        profile = cell.profile
-        paid = {item.card.key: item.card.costs.get(profile, {}) for item in entered}
-        entered = [item for item in entered if convention in paid[item.card.key]]
-        costs = Costs(cell.table.costs.modes, paid, {}, source=f"profile {profile}")
-        budgets = [PAID[convention](a, costs) for a in alphas]
+    if convention is not None and cell.profile is not None:
+        entered = [item for item in entered if convention in item.card.costs.get(cell.profile, {})]
+    budgets = [_budget(cell, entered, alpha, convention) for alpha in alphas]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", InputWarning)
         return judgements(cell, entered, budgets, draws=draws, seed=seed, cache=cache)
+
+
+def feedback_standings(
+    cells: Mapping[str, TrackedCell], entered: Sequence[Submission], *, draws: int, seed: int
+) -> dict[str, list[dict[str, Any]]]:
+    """Rows of the feedback track by cell, budget by budget and then by gain; they are never ranked with scores."""
+    standings, seeds = {}, _seeds(cells, seed)
+    for name, cell in cells.items():
+        here = [item for item in entered if item.allocator is not None or name in item.logs]
+        if not here:
+            continue
+        table = cell.scored.restrict(cell.split.test)
+        resamples = Resamples.of(table, make_draws(len(table.unit_ids), draws, seeds[name]), leave_out_up_to=0)
+        deciders = [decider(item, cell) for item in here]
+        stand_ins = [Scores.stand_in(item.card.key) for item in here]
+        rows = standings[name] = []
+        for convention in _conventions({name: cell}):
+            allowed = charging(stand_ins, [allowance_on(_budget(cell, here, ALPHA, convention), table)], "list")
+            streamed = [item.row for item in streams_under(allowed[0], resamples, deciders) if item.row.policy != FREE]
+            rows += map(dict, sorted(streamed, key=lambda row: (row.gain is None, -(row.gain or 0.0), row.allocator)))
+    return standings
+
+
+def _budget(cell: TrackedCell, entered: Sequence[Submission], alpha: float, convention: Convention | None) -> Budget:
+    """Selection, or a measured budget that charges what the cards declare for the cell's profile."""
+    if convention is None or cell.table.costs is None or cell.profile is None:
+        return Selection(alpha)
+    paid = {item.card.key: item.card.costs.get(cell.profile, {}) for item in entered}
+    return PAID[convention](alpha, Costs(cell.table.costs.modes, paid, {}, source=f"profile {cell.profile}"))
 
 
 JUDGEMENTS_SCHEMA = "deepval/judgements/2"

@@ -68,7 +68,9 @@ def read_wanted(path: Path) -> dict[str, WantedScores]:
 def write_reading(reading: Reading, out: IO[bytes]) -> None:
     """Write a reading as a line of JSON and the scores that this line lists."""
     scores = [[cell, item.name, item.values.ndim] for cell, item in reading.scores.items()]
-    head = {name: getattr(reading, name) for name in ("problems", "card", "files", "remarks")} | {"scores": scores}
+    head = {name: getattr(reading, name) for name in ("problems", "card", "files", "remarks", "allocator")} | {
+        "scores": scores
+    }
     out.write(json.dumps(head).encode() + b"\n")
     for item in reading.scores.values():
         out.write(np.ascontiguousarray(item.values, dtype="<f8").data)

@@ -1,10 +1,10 @@
 """Result -> its tables, and the sentences above and below them.
 
-Tables: verdicts, slices, streams, thresholds, recovered gap, gap to the oracle, ladder. Sentences above: the effect of
-escalation in this setting, and the method of the intervals; below: the verdicts in words.
+Tables: verdicts, slices, streams, feedback, thresholds, recovered gap, gap to the oracle, ladder. Sentences above: the
+effect of escalation in this setting, and the method of the intervals; below: the verdicts in words.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -68,7 +68,9 @@ def _tables(result: Result) -> Iterator[Table]:
     if result.slices:
         yield verdict_table(result.slices, "Within groups of inputs", sliced=True)
     if result.streams:
-        yield _streams(result)
+        yield _streams(result.streams, "Streaming", [CALIBRATED], AGAINST_RANKING)
+    if result.feedback is not None:
+        yield _streams(result.feedback.rows, "Feedback, judged on policy", APART, _parts(result.rows[0].cheap_loss))
     if result.thresholds:
         yield threshold_table(result.thresholds, calibration_units=result.provenance.calibration_units)
     if result.recovery:
@@ -201,42 +203,58 @@ def better_without(row: Row) -> str:
     return f", but {row.surpassed} is better" if row.surpassed and row.verdict in ("better", "unresolved") else ""
 
 
-def _streams(result: Result) -> Table:
-    header = (
-        "budget",
-        "allocator",
-        "policy",
-        "rate",
-        "kept",
-        "nDG",
-        "vs ranking",
-        "vs ranking 95 %",
-        "vs random",
-        "vs random 95 %",
-        SECOND,
-        "verdict",
-    )
+def _streams(
+    streams: Sequence[Stream], title: str, notes: Sequence[str], own: Mapping[str, Callable[[Stream], str]]
+) -> Table:
+    """The rows of policies in time order; `own` has the columns of this kind of rows."""
+    header = ("budget", "allocator", "policy", "rate", *own, "vs random", "vs random 95 %", SECOND, "verdict")
     sections = []
-    for (budget, _), members in groupby(result.streams, key=lambda row: (row.budget.label, row.allocator)):
+    for (budget, _), members in groupby(streams, key=lambda row: (row.budget.label, row.allocator)):
         rows = []
         for i, row in enumerate(members):
             compared = _versus_random(row)
-            state = "" if row.rate_missed is None else "missed" if row.rate_missed else "kept"
+            missed = ", rate missed" if row.rate_missed and "kept" not in own else ""
             cells = (
-                budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1), state,
-                number(row.ndg), number(row.versus_ranking), interval(row.versus_ranking_lo, row.versus_ranking_hi),
-                compared["vs random"], compared["vs random 95 %"], compared[SECOND],
-                row.verdict_words or row.verdict or "",
+                budget if i == 0 else "", row.allocator if i == 0 else "", row.policy, percent(row.rate, 1),
+                *(column(row) for column in own.values()), compared["vs random"], compared["vs random 95 %"],
+                compared[SECOND], (row.verdict_words or row.verdict or "") + missed,
             )  # fmt: skip
             rows.append(tuple(TableCell(text) for text in cells))
         sections.append(tuple(rows))
-    notes = ["Policies are calibrated on other units; 'vs ranking' is the difference in nDG, the cost of causality."]
+    notes = list(notes)
     for what, field in (("ranking", "versus_ranking_dropped"), ("random", "versus_random_dropped")):
-        dropped = max(row[field] for row in result.streams)
+        dropped = max(row[field] for row in streams)
         if dropped:
-            notes.append(f"Up to {dropped} of {result.streams[0].draws} draws are left out of an interval vs {what}.")
-    extra = ("vs ranking 95 %", "vs ranking", "nDG", "kept")
-    return Table("Streaming", header, tuple(sections), tuple(notes), extra)
+            notes.append(f"Up to {dropped} of {streams[0].draws} draws are left out of an interval vs {what}.")
+    return Table(title, header, tuple(sections), tuple(notes), tuple(own)[::-1])
+
+
+AGAINST_RANKING: Mapping[str, Callable[[Stream], str]] = {
+    "kept": lambda row: "" if row.rate_missed is None else "missed" if row.rate_missed else "kept",
+    "nDG": lambda row: number(row.ndg),
+    "vs ranking": lambda row: number(row.versus_ranking),
+    "vs ranking 95 %": lambda row: interval(row.versus_ranking_lo, row.versus_ranking_hi),
+}
+CALIBRATED = "Policies are calibrated on other units; 'vs ranking' is the difference in nDG, the cost of causality."
+APART = (
+    "These allocators may learn from the full outputs of frames that they escalated, and are judged on policy: never "
+    "rank them with scores.",
+    "'frozen threshold' decides freely, and its rate is missed if it is more than 2 points off; 'causal cap' enforces "
+    "the rate. Policies are calibrated by replay on other units.",
+)
+
+
+def _parts(loss: float | None) -> dict[str, Callable[[Stream], str]]:
+    """Columns of nDG and of gain, benefit and harm, as shares of the all-cheap loss where it is positive."""
+
+    def text(part: float | None) -> str:
+        return percent(part / loss) if part is not None and loss and loss > 0 else number(part)
+
+    columns: dict[str, Callable[[Stream], str]] = {
+        "nDG": lambda row: number(row.ndg),
+        "gain": lambda row: text(row.gain),
+    }
+    return columns | {"benefit": lambda row: text(row.benefit), "harm": lambda row: text(row.harm)}
 
 
 def threshold_table(thresholds: Sequence[Threshold], *, calibration_units: Sequence[str] | None) -> Table:

@@ -43,12 +43,12 @@ from deepval.results.records import (
     lists_by_key,
     row_from,
 )
-from deepval.results.result import HEADLINE, SCHEMA, Result, Samples
+from deepval.results.result import HEADLINE, SCHEMA, Feedback, Result, Samples
 
 __all__ = [
     "ALWAYS", "FEW_UNITS", "HEADLINE", "KINDS", "LO_HI", "MEASURED", "SCHEMA", "UNITS", "AllocatorRecord", "Area",
-    "Bounds", "BudgetKey", "BudgetRecord", "CallShare", "Curve", "DrawsUsed", "Estimate", "Gap", "HalfWidth", "Inputs",
-    "ModeRate", "Optimum", "OracleAt", "Provenance", "Reason", "Record", "Recovery", "Result", "Row", "Samples",
-    "ScoresUsed", "Setting", "Spending", "Spread", "Stream", "Threshold", "Unit", "answer", "in_words", "joined",
-    "known", "lists_by_key", "row_from",
+    "Bounds", "BudgetKey", "BudgetRecord", "CallShare", "Curve", "DrawsUsed", "Estimate", "Feedback", "Gap",
+    "HalfWidth", "Inputs", "ModeRate", "Optimum", "OracleAt", "Provenance", "Reason", "Record", "Recovery", "Result",
+    "Row", "Samples", "ScoresUsed", "Setting", "Spending", "Spread", "Stream", "Threshold", "Unit", "answer",
+    "in_words", "joined", "known", "lists_by_key", "row_from",
 ]  # fmt: skip

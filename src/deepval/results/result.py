@@ -162,8 +162,10 @@ def check_whole(result: Any, source: object) -> None:
 
 
 def _budget_problems(result: Any) -> Iterator[str]:
-    for part in BUDGETED:
-        for index, record in enumerate(getattr(result, part)):
+    records = {part: getattr(result, part) for part in BUDGETED}
+    records |= {} if result.feedback is None else {"feedback.rows": result.feedback.rows}
+    for part, members in records.items():
+        for index, record in enumerate(members):
             values = {"kind": (record.kind, KINDS), "convention": (record.get("convention"), (None, *UNITS))}
             values["accounting"] = (record.get("accounting"), (None, *ACCOUNTINGS))
             for name, (value, allowed) in values.items():
@@ -211,6 +213,22 @@ HEADLINE = 0.2
 """Share of the headline budget, the default where a result has several budgets."""
 
 
+@dataclass(frozen=True)
+class Feedback:
+    """Allocators that learn from the frames that they escalate, judged on policy; never ranked with scores.
+
+    Attributes:
+        rows: A frozen threshold (free) and a causal cap (enforced) of every allocator under every budget; `parameter`
+            is the threshold, and a free rate is missed if it is more than 2 points off.
+        calibration_units: Units on which the policies were replayed to set their thresholds.
+        allocators: SHA-256 of every allocator.
+    """
+
+    rows: tuple[Stream, ...]
+    calibration_units: tuple[str, ...]
+    allocators: Mapping[str, str]
+
+
 @dataclass(frozen=True, repr=False)
 class Result(Printable):
     """A judgement: the setting, the rows, and what is needed to trust and to repeat them.
@@ -231,6 +249,7 @@ class Result(Printable):
         warnings: Sentences that the reader must see.
         inputs: Every judged input with its loss terms, where terms are given; absent else.
         recovery: APGR and call-performance thresholds, where asked for; absent else.
+        feedback: Allocators with feedback, where asked for; absent else.
         samples: What the rows rest on, draw by draw, for comparing and pooling; saved where asked for.
         fresh: What `apgr` and `area` work on, in results fresh from evaluate(); never saved. Of a
             table larger than memory, why they cannot.
@@ -251,6 +270,7 @@ class Result(Printable):
     warnings: tuple[str, ...] = ()
     inputs: Inputs | None = None
     recovery: tuple[Recovery, ...] = ()
+    feedback: Feedback | None = None
     samples: Samples | None = field(default=None, repr=False, compare=False)
     fresh: Any = field(default=None, repr=False, compare=False)
 
@@ -328,7 +348,7 @@ class Result(Printable):
     def to_dict(self) -> dict[str, Any]:
         """The result as plain lists, dicts and numbers, in the published schema."""
         absent = {"samples", "fresh"}
-        absent |= {name for name in ("inputs", "thresholds", "recovery") if not getattr(self, name)}
+        absent |= {name for name in ("inputs", "thresholds", "recovery", "feedback") if not getattr(self, name)}
         saved = [item.name for item in dataclasses.fields(self) if item.name not in absent]
         return {"schema": SCHEMA} | {name: plain(getattr(self, name)) for name in saved}
 

@@ -12,7 +12,8 @@ from typing import ClassVar
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.systems.system import FAR_M, Actions, FrameFlags, FrameValues, System, sideways, smooth_path_m
+from deepval.planners.controllers import Actions
+from deepval.systems.system import FAR_M, FrameFlags, FrameValues, System, sideways, smooth_path_m
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth

@@ -14,13 +14,12 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError
+from deepval.planners.controllers import Rule, loss_weights, travelled_m
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
 Plans = Float[np.ndarray, "time *plan"]
-Actions = Float[np.ndarray, "time act"]
-"""Plans of a few numbers."""
 FrameValues = dict[str, Float[np.ndarray, "time"]]
 """By name, a number for each frame."""
 FrameFlags = Bool[np.ndarray, "time"]
@@ -69,8 +68,12 @@ class System(ABC):
     @property
     def weights(self) -> dict[str, float]:
         """The weight of each loss term: the constants called TERM_weight, in the order of their fields."""
-        own = constants(self)
-        return {name.removesuffix("_weight"): own[name] for name in own if name.endswith("_weight")}
+        return loss_weights(constants(self))
+
+    @property
+    def rule(self) -> Rule | None:
+        """What it does about objects, and what that costs if other objects are there; None if it is not so simple."""
+        return None
 
     @property
     def called(self) -> str:
@@ -220,15 +223,6 @@ AHEAD_S = np.linspace(0.0, 3.0, 13)
 """Times at which a path is drawn."""
 FAR_M = 80.0
 """Length to which a corridor is drawn if the system has no limit of its own."""
-
-
-def travelled_m(speed_mps: np.ndarray, acceleration_mps2: np.ndarray | float, time_s: np.ndarray | float) -> np.ndarray:
-    """Distance after `time_s` at constant deceleration, standing still once stopped; arguments broadcast."""
-    acceleration_mps2 = np.asarray(acceleration_mps2)
-    braking = acceleration_mps2 < 0
-    stop_s = np.where(braking, -speed_mps / np.where(braking, acceleration_mps2, -1.0), np.inf)
-    moving_s = np.minimum(time_s, stop_s)
-    return speed_mps * moving_s + 0.5 * acceleration_mps2 * moving_s**2
 
 
 def smooth_path_m(speed_mps: float, *, acceleration_mps2: float, shift_m: float) -> Float[np.ndarray, "point 2"]:

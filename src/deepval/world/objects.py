@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,6 +93,36 @@ class Objects:
         return Objects(frames=1, frame=np.zeros(len(here), dtype=int), **columns)
 
 
+@dataclass(frozen=True, slots=True)
+class Outlines:
+    """What rules need of objects: flat lists over `frames` frames or draws, sorted by `frame`, as in `Objects`."""
+
+    frames: int
+    frame: Int[np.ndarray, "obj"]
+    near_m: Float[np.ndarray, "obj"]
+    far_m: Float[np.ndarray, "obj"]
+    lateral_m: Float[np.ndarray, "obj 2"]
+    closing_mps: Float[np.ndarray, "obj"]
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def where(self, keep: Bool[np.ndarray, "obj"]) -> "Outlines":
+        """The obstacles marked by `keep`."""
+        columns = (self.frame, self.near_m, self.far_m, self.lateral_m, self.closing_mps)
+        return Outlines(self.frames, *(column[keep] for column in columns))
+
+
+class Outputs(NamedTuple):
+    """The objects of a unit that an allocator must not see before it decides.
+
+    `full` has those that the downstream system gets from the most expensive mode, `reference` the reference objects.
+    """
+
+    full: Objects
+    reference: Objects
+
+
 def box_objects(
     frames: int,
     frame: Int[np.ndarray, "obj"],
@@ -172,7 +203,7 @@ def time_to_collision_s(
 
 
 def object_deceleration_mps2(
-    objects: Objects, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
+    objects: Objects | Outlines, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
 ) -> Float[np.ndarray, "obj"]:
     """Required deceleration of each object, the higher of its values at ego and closing speed; 0 off the corridor."""
     settings = settings or BrakingSettings()
@@ -184,7 +215,7 @@ def object_deceleration_mps2(
 
 
 def required_deceleration_mps2(
-    objects: Objects, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
+    objects: Objects | Outlines, ego_speed_mps: Float[np.ndarray, "time"], *, settings: BrakingSettings | None = None
 ) -> Float[np.ndarray, "time"]:
     """a_req of docs/definitions.md, Braking controller: the maximum over the frame's objects, 0 without any."""
     required = np.zeros(objects.frames)

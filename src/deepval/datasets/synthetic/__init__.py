@@ -232,10 +232,14 @@ class SceneParts:
     @cached_property
     def detector_draw(self) -> Draw:
         """The detector's random draw on the visible objects, shared by all picture sizes."""
-        profile, rng = shipped_profile(), self.rng(DETECTOR)
-        clutter = self.settings.traffic.streets[self.drive.street].clutter
-        conditions = conditions_of(self.look, street=street(profile, rng), clutter=clutter)
-        return draw(profile, self.scene(), truth=visible(self.truth()), rng=rng, conditions=conditions)
+        return draw_detector(self, visible(self.truth()), self.rng(DETECTOR))
+
+
+def draw_detector(parts: SceneParts, truth: Truth, rng: np.random.Generator) -> Draw:
+    """A random draw of the detector on a scene, in its light and street."""
+    profile, clutter = shipped_profile(), parts.settings.traffic.streets[parts.drive.street].clutter
+    conditions = conditions_of(parts.look, street=street(profile, rng), clutter=clutter)
+    return draw(profile, parts.scene(), truth=truth, rng=rng, conditions=conditions)
 
 
 def unit_id(number: int) -> str:

@@ -70,6 +70,14 @@ def render(
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _file("page.html"))
 
 
+def render_drive(playback: Mapping[str, Any]) -> str:
+    """The page that plays two drives side by side from above: docs/closed-loop.md."""
+    text = files("deepval.report").joinpath("drive.html").read_text(encoding="utf-8")
+    (style,), (script,) = (re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL) for tag in ("style", "script"))
+    policy = content_policy(styles=[style], scripts=[script], images="data:")
+    return text.replace("{{policy}}", policy).replace("{{data}}", _json(playback))
+
+
 def write(result: Result, path: str | Path, *, name: str | None = None) -> Path:
     """Write the page of one result, named after its file if `name` is None; returns the path."""
     page = file_path(path)

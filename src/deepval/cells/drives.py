@@ -1,0 +1,462 @@
+"""Allocators in closed loop: a scene and arms -> one drive per arm, with the same traffic and the same noise.
+
+An arm decides frame by frame which mode the downstream system sees; the system's action moves its ego, and the next
+frame is what that ego sees. The other road users follow their script and do not react. See docs/closed-loop.md.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deepval.allocators.allocator import Allocator
+from deepval.allocators.feedback import FeedbackAllocator
+from deepval.allocators.router import Router
+from deepval.arrays import Bool, Float
+from deepval.cells.spec import DEFAULT_THRESHOLD
+from deepval.datasets.synthetic import WorldSettings, scene_of
+from deepval.datasets.synthetic.rides import Egos, Ride, Surroundings, followed
+from deepval.datasets.synthetic.traffic import LANE_M
+from deepval.features.views import CheapMode, Frame, View, frames_of
+from deepval.files.canonical import sha256
+from deepval.geometry.vehicle import Vehicle, clearance_m
+from deepval.judging.draws import Draws
+from deepval.judging.policies import FrozenThreshold
+from deepval.judging.routing import Routing
+from deepval.perception.placing import merge, monocular_objects
+from deepval.perception.reported.detections import DONE, Detections
+from deepval.planners.closed_loop import AHEAD, BESIDE, OTHER_STOPPED, meeting
+from deepval.planners.controllers import Actions
+from deepval.planners.idm import Idm, Lead
+from deepval.planners.observation import VEHICLE, Agents
+from deepval.results import known
+from deepval.systems import Braking, RecedingHorizon
+from deepval.systems.system import FrameFlags, FrameValues
+from deepval.tables.costs import Costs
+from deepval.tables.terms import weighted_loss
+from deepval.world.objects import Objects
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
+
+EGO = Vehicle(front_m=2.0, rear_m=2.5, width_m=1.8, wheel_base_m=2.7)
+"""The ego's body in its frame: its front is where the braking controller's stand-off ends."""
+COMFORT_MPS2, RETURN_MPS, HARD_MPS2 = 1.5, 0.5, 4.0
+"""Acceleration on a free road, sideways speed back to the scripted offset, and deceleration of a hard brake."""
+NEVER, ALWAYS, RANDOM, PERFECT = "never", "always", "random", "perfect"
+PLAIN = (NEVER, ALWAYS, RANDOM)
+"""Arms without an allocator; the perfect one, which sees the truth, is driven in every scene as the reference."""
+CHEAP = CheapMode(threshold=DEFAULT_THRESHOLD)
+"""How a router reads the cheap mode's report."""
+REFERENCE = "reference"
+"""The mode that reports the truth."""
+
+
+@dataclass(frozen=True)
+class RoadIdm(Braking):
+    """IDM behind the nearest object in the corridor, judged by the loss of the braking controller.
+
+    An action below 0 is an acceleration. `target_mps` is the desired speed.
+    """
+
+    idm: Idm = field(default_factory=Idm)
+    target_mps: float = 10.0
+
+    def plan(
+        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Actions | None = None
+    ) -> Actions:
+        """The deceleration in each frame."""
+        right_m, left_m = perceived.lateral_m.T
+        inside = (perceived.near_m > 0) & (left_m > -self.required.corridor_m) & (right_m < self.required.corridor_m)
+        near_m, closing_mps = np.full(len(scene), self.required.farthest_m), np.zeros(len(scene))
+        for row in np.flatnonzero(inside)[np.argsort(-perceived.near_m[inside], kind="stable")]:
+            near_m[perceived.frame[row]] = perceived.near_m[row]
+            closing_mps[perceived.frame[row]] = perceived.closing_mps[row]
+        speed_mps = scene.ego_speed_mps
+        changes = [
+            self.idm.acceleration(v, Lead("", gap_m, v - closing, EGO.front_m), target_mps=self.target_mps)
+            for v, gap_m, closing in zip(speed_mps.tolist(), near_m.tolist(), closing_mps.tolist(), strict=True)
+        ]
+        return -np.array(changes)[:, None]
+
+    def terms(self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions) -> FrameValues:
+        """Loss terms of the decelerations; acceleration counts as none."""
+        return super().terms(np.maximum(plans, 0.0), scene, truth, previous=np.maximum(previous, 0.0))
+
+
+Controller = Braking | RecedingHorizon
+CONTROLLERS: dict[str, Controller] = {"braking": Braking(), "receding-horizon": RecedingHorizon(), "idm": RoadIdm()}
+"""Systems that can drive the synthetic world."""
+
+
+@dataclass(frozen=True, eq=False)
+class Arm:
+    """A way to choose the mode: never, always, at random, or an allocator with the routing of its scores."""
+
+    name: str
+    allocator: Allocator | None = None
+    routing: Routing | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class DriveSetting:
+    """Everything that the drives of one world share: the world, two modes (cheap first), the system and the arms."""
+
+    system: str
+    arms: tuple[Arm, ...] = ()
+    seed: int = 1
+    settings: WorldSettings = field(default_factory=lambda: WorldSettings(200, 100))
+    modes: tuple[tuple[str, int | None], ...] = (("yolov8s-320", 320), ("yolov8s-640", 640))
+    alpha: float = 0.2
+
+    def ride(self, unit: str) -> Ride:
+        """A scene to be driven."""
+        sizes = tuple(dict.fromkeys(size for _, size in self.modes if size is not None))
+        return Ride(scene_of(self.seed, self.settings, unit), sizes)
+
+    def controller(self, ride: Ride) -> Controller:
+        """The system; the desired speed is the highest of the scripted ego."""
+        system = CONTROLLERS[self.system]
+        return replace(system, target_mps=desired_mps(ride)) if isinstance(system, RoadIdm) else system
+
+
+def desired_mps(ride: Ride) -> float:
+    """The speed that an ego returns to on a free road: the highest of the scripted ego, and at least 1 m/s."""
+    return max(float(ride.script.speed_mps.max()), 1.0)
+
+
+class ModeReports(NamedTuple):
+    """Reports and objects of both modes, cheap first."""
+
+    reports: list[Detections]
+    objects: list[Objects]
+
+
+def perceive(
+    course: DriveSetting, ride: Ride, egos: Egos, truth: Truth, *, before: ModeReports | None, one_ego: bool = False
+) -> ModeReports:
+    """What the modes report around each ego; closing speeds come from the same mode's boxes one step earlier."""
+    by_size, reports, objects = ride.detections(egos, truth), [], []
+    for index, (_, size) in enumerate(course.modes):
+        if size is None:
+            reports.append(_reference_report(truth))
+            objects.append(truth.objects)
+            continue
+        report = by_size[size]
+        used = report.where(report.score >= DEFAULT_THRESHOLD)
+        if one_ego:
+            objects.append(monocular_objects(used, ride.scene(egos.speed_mps)))
+        else:
+            old = None if before is None else before.reports[index]
+            both = followed(used, None if old is None else old.where(old.score >= DEFAULT_THRESHOLD))
+            lifted = monocular_objects(both, ride.scene(np.zeros(len(both.status))))
+            now = lifted.where(lifted.frame % 2 == 1)
+            objects.append(replace(now, frames=len(egos.step), frame=now.frame // 2))
+        reports.append(report)
+    return ModeReports(reports, objects)
+
+
+def _reference_report(truth: Truth) -> Detections:
+    status = np.full(truth.frames, DONE)
+    return Detections(truth.unit, truth.frame, truth.cls, np.ones(len(truth)), truth.box_px, status)
+
+
+class Choice:
+    """The decisions of one arm in one scene; `router` is None for an arm without an allocator."""
+
+    def __init__(self, arm: Arm, course: DriveSetting, unit: str, mode: CheapMode) -> None:
+        self.name, self.alpha, self.router = arm.name, course.alpha, None
+        digest = int(sha256(f"{arm.name} {unit}".encode())[:16], 16)
+        self.rng = np.random.default_rng([course.seed, digest])
+        if arm.routing is not None:
+            self.router = Router(arm.allocator, arm.routing, mode=mode)
+
+    def escalates(self, frame: Frame, full: Callable[[], Objects]) -> bool:
+        """Whether the full mode is run on the next frame; its objects then go to an allocator with feedback."""
+        if self.router is None:
+            return {NEVER: False, ALWAYS: True}.get(self.name, bool(self.rng.random() < self.alpha))
+        escalated = self.router.decide(frame) != self.router.modes[0]
+        if escalated and isinstance(self.router.allocator, FeedbackAllocator):
+            self.router.learn(full())
+        return escalated
+
+
+@dataclass(frozen=True, eq=False)
+class Driven:
+    """The states of one arm's ego in one scene, step by step, and the road users that it touched.
+
+    `escalated` is by frame. `off_log` counts the steps on which detections of a log no longer apply.
+    """
+
+    unit: str
+    arm: str
+    s_m: Float[np.ndarray, "time"]
+    d_m: Float[np.ndarray, "time"]
+    speed_mps: Float[np.ndarray, "time"]
+    action: Float[np.ndarray, "time"]
+    escalated: Bool[np.ndarray, "frame"]
+    loss: Float[np.ndarray, "time"]
+    clearance_m: Float[np.ndarray, "time"]
+    contacts: tuple[tuple[int, str, bool], ...]
+    """First contact with a road user: frame, how, and whether the ego is at fault."""
+    seconds: float
+    start: int = 0
+    off_log: int | None = None
+
+
+def drive_scene(course: DriveSetting, unit: str) -> list[Driven]:
+    """One drive per arm, and last the drive with perfect perception."""
+    ride, arms = course.ride(unit), [*(arm.name for arm in course.arms), PERFECT]
+    system, script = course.controller(ride), ride.script
+    choices = [Choice(arm, course, unit, CHEAP) for arm in course.arms]
+    count, target_mps = len(arms), desired_mps(ride)
+    s_m, d_m, speed_mps = (np.full(count, float(path[0])) for path in (script.s_m, script.d_m, script.speed_mps))
+    previous = np.full((count, 2 if isinstance(system, RecedingHorizon) else 1), np.nan)
+    view, seen, rows = None, None, []
+    touched: list[dict[int, tuple[int, str, bool]]] = [{} for _ in arms]
+    for step in range(ride.frames):
+        egos = Egos(np.full(count, step), s_m, d_m, speed_mps)
+        view = ride.look(egos, view)
+        seen = perceive(course, ride, egos, view.truth, before=seen)
+        escalated = np.array([*_decisions(choices, ride, egos, seen), False])
+        scene = ride.scene(speed_mps)
+        action = system.plan(_chosen(seen, view.truth, escalated), scene, previous=previous)
+        loss = weighted_loss(system.terms(action, scene, view.truth, previous=previous), system.weights)
+        brake_mps2 = -action[:, 0] if isinstance(system, RecedingHorizon) else action[:, 0]
+        room_m = _contacts(touched, ride, egos, view)
+        rows.append((s_m, d_m, speed_mps, np.maximum(brake_mps2, 0.0), escalated, loss, room_m))
+        free_mps2 = np.minimum(COMFORT_MPS2, (target_mps - speed_mps) / ride.dt_s)
+        if isinstance(system, RoadIdm):
+            free_mps2 = np.minimum(free_mps2, -brake_mps2)
+        change = np.where(brake_mps2 > 0, -brake_mps2, free_mps2)
+        speed_mps = np.maximum(speed_mps + change * ride.dt_s, 0.0)
+        s_m = s_m + speed_mps * ride.dt_s
+        back_m = script.d_m[min(step + 1, ride.frames - 1)] - d_m
+        sideways_mps = np.clip(back_m / ride.dt_s, -RETURN_MPS, RETURN_MPS)
+        if isinstance(system, RecedingHorizon):
+            sideways_mps = np.where(action[:, 1] == 0, sideways_mps, action[:, 1] / system.horizon_s)
+        d_m = d_m + np.where(speed_mps > 0, sideways_mps * ride.dt_s, 0.0)
+        previous = action
+    columns = [np.array(column) for column in zip(*rows, strict=True)]
+    seconds = (ride.frames - 1) * ride.dt_s
+    # Road users that overlap the ego at the first frame do not count.
+    contacts = [tuple(contact for contact in own.values() if contact[0]) for own in touched]
+    return [
+        Driven(unit, arm, *(column[:, i] for column in columns), contacts=contacts[i], seconds=seconds)
+        for i, arm in enumerate(arms)
+    ]
+
+
+def _decisions(choices: Sequence[Choice], ride: Ride, egos: Egos, seen: ModeReports) -> list[bool]:
+    """Whether each arm escalates; the router of an arm sees the cheap report on its own ego's frame."""
+    report, decisions = seen.reports[0], []
+    bounds = np.searchsorted(report.frame, np.arange(len(egos.step) + 1)).tolist()
+    for index, choice in enumerate(choices):
+        part, speed = slice(bounds[index], bounds[index + 1]), float(egos.speed_mps[index])
+        boxes = report.cls[part], report.score[part], report.box_px[part]
+        frame = Frame(speed, ride.dt_s, ride.parts.camera, *boxes)
+        decisions.append(choice.escalates(frame, partial(seen.objects[-1].at, index)))
+    return decisions
+
+
+def _chosen(seen: ModeReports, truth: Truth, escalated: Bool[np.ndarray, "ego"]) -> Objects:
+    """The objects that each ego's system receives; the last ego receives the truth."""
+    cheap, full = seen.objects
+    last = len(escalated) - 1
+    parts = (
+        cheap.where(~escalated[cheap.frame] & (cheap.frame < last)),
+        full.where(escalated[full.frame]),
+        truth.objects.where(truth.frame == last),
+    )
+    return reduce(lambda one, other: merge(one, other)[0], parts)
+
+
+def _contacts(
+    touched: list[dict[int, tuple[int, str, bool]]], ride: Ride, egos: Egos, view: Surroundings
+) -> Float[np.ndarray, "ego"]:
+    """The distance of each ego from the nearest road user; new contacts are added to `touched`."""
+    bodies, step = view.bodies, int(egos.step[0])
+    apart_m = clearance_m(EGO.corners_m(np.zeros(3)), bodies.corners_m)
+    room_m = np.full(len(egos.step), np.inf)
+    np.minimum.at(room_m, bodies.frame, apart_m)
+    actors, earlier = ride.script.actors, max(step - 1, 0)
+    for row in np.flatnonzero(apart_m <= 0).tolist():
+        ego, actor = int(bodies.frame[row]), int(bodies.actor[row])
+        if actor in touched[ego]:
+            continue
+        moved_m = [path[actor, step] - path[actor, earlier] for path in (actors.s_m, actors.d_m)]
+        front = bodies.corners_m[row, 0] - bodies.corners_m[row, 3]
+        pose = np.array([*bodies.corners_m[row].mean(axis=0), np.arctan2(front[1], front[0])])
+        names, kinds, size_m = np.array([str(actor)]), np.array([VEHICLE]), actors.size_m[actor, None, :2]
+        other = Agents(names, kinds, pose[None], size_m, np.array([moved_m]) / ride.dt_s)
+        how = meeting(np.zeros(3), float(egos.speed_mps[ego]), vehicle=EGO, agents=other, place=0)
+        astray = abs(egos.d_m[ego]) > (LANE_M - EGO.width_m) / 2
+        touched[ego][actor] = step, how, how in (OTHER_STOPPED, AHEAD) or (how == BESIDE and bool(astray))
+    return room_m
+
+
+class Followed(NamedTuple):
+    """A scene along its script: the scene, its truth, and what both modes report; the cheap report also as a view."""
+
+    scene: Scene
+    truth: Truth
+    seen: ModeReports
+    view: View
+
+
+def follow_script(
+    course: DriveSetting, unit: str, *, ahead_m: float = 0.0, left_m: float = 0.0, faster_mps: float = 0.0
+) -> Followed:
+    """The scene as the scripted ego sees it, or one that is displaced from it in every frame."""
+    ride = course.ride(unit)
+    script = ride.script
+    speed_mps = np.maximum(script.speed_mps + faster_mps, 0.0)
+    egos = Egos(np.arange(ride.frames), script.s_m + ahead_m, script.d_m + left_m, speed_mps)
+    truth = ride.look(egos, None, one_ego=True).truth
+    seen, scene = perceive(course, ride, egos, truth, before=None, one_ego=True), ride.scene(speed_mps)
+    return Followed(scene, truth, seen, View(scene, seen.reports[0], CHEAP))
+
+
+class ChoicesAlong(NamedTuple):
+    """What an arm escalates along a script or log, and its scores."""
+
+    escalated: Bool[np.ndarray, "time"]
+    score: Float[np.ndarray, "time"]
+
+
+def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> ChoicesAlong:
+    """The choices of an arm as the frames arrive."""
+    choice, full = Choice(arm, course, along.scene.unit, along.view.mode), along.seen.objects[-1]
+    frames = enumerate(frames_of(along.view, images=False))
+    marks, scores = np.zeros(len(along.scene), dtype=bool), np.zeros(len(along.scene))
+    for number, frame in frames:
+        marks[number] = choice.escalates(frame, partial(full.at, number))
+        scores[number] = 0.0 if choice.router is None else choice.router.score
+    return ChoicesAlong(marks, scores)
+
+
+def calibrated(allocator: Allocator, course: DriveSetting, scenes: Sequence[Followed], *, policy: str) -> Arm:
+    """The allocator with a policy that escalates the course's share of these scenes, along their script.
+
+    Scores with feedback depend on what is escalated: the policy of a round gives the scores of the next.
+    """
+    arm = Arm(allocator.name, allocator, Routing(FrozenThreshold(np.inf, 0.0), allocator.modes))
+    for _ in range(FEEDBACK_ROUNDS if isinstance(allocator, FeedbackAllocator) else 1):
+        scores = np.concatenate([choices_along(arm, course, along).score for along in scenes])
+        routing = Routing.calibrate(scores, course.alpha, policy=policy, modes=allocator.modes)
+        arm = replace(arm, routing=routing)
+    return arm
+
+
+FEEDBACK_ROUNDS = 6
+
+
+@dataclass(frozen=True)
+class DriveOutcome:
+    """What came of one drive.
+
+    `time_lost_s` compares the way driven with that of perfect perception, at its mean speed. `loss` is the system's own
+    loss on the driven states, mean per frame; NaN on logged scenes. `compute_ms` is NaN where a cost is unknown.
+    """
+
+    unit: str
+    start: int
+    allocator: str
+    seconds: float
+    collisions: int
+    at_fault: int
+    clearance_m: float
+    hard_brakes: int
+    progress_m: float
+    time_lost_s: float
+    loss: float
+    frames: int
+    escalations: int
+    compute_ms: float
+    off_log: int | None
+
+
+def time_lost_s(progress_m: float, perfect_m: float, seconds: float) -> float:
+    """Time behind perfect perception at its mean speed, taken as 1 m/s or more."""
+    return (perfect_m - progress_m) / max(perfect_m / seconds, 1.0)
+
+
+def onsets(decelerations_mps2: Float[np.ndarray, "time"]) -> int:
+    """How often a hard brake begins."""
+    hard = decelerations_mps2 >= HARD_MPS2 - 1e-9
+    return int((hard & ~np.concatenate([[False], hard[:-1]])).sum())
+
+
+def outcomes(driven: Sequence[Driven], modes: Sequence[str], costs: Costs) -> list[DriveOutcome]:
+    """The outcomes of drives from one start, the last of which has perfect perception and no cost."""
+    perfect_m, rows = float(driven[-1].s_m[-1] - driven[-1].s_m[0]), []
+    for drive in driven:
+        way_m, faults = float(drive.s_m[-1] - drive.s_m[0]), [fault for _, _, fault in drive.contacts]
+        frames, calls = len(drive.escalated), int(drive.escalated.sum())
+        lost_s, spent_ms = (
+            time_lost_s(way_m, perfect_m, drive.seconds),
+            compute_ms(drive.arm, frames, calls, modes, costs),
+        )
+        about = drive.unit, drive.start, drive.arm, drive.seconds, len(faults), sum(faults)
+        motion = float(drive.clearance_m.min()), onsets(drive.action), way_m, lost_s, float(drive.loss.mean())
+        rows.append(DriveOutcome(*about, *motion, frames, calls, spent_ms, drive.off_log))
+    return rows
+
+
+def compute_ms(arm: str, frames: int, escalations: int, modes: Sequence[str], costs: Costs) -> float:
+    """Latency of a drive: cheap mode and allocator on all frames, full mode on escalated ones; NaN if one is unknown.
+
+    Always running the full mode needs neither the cheap one nor an allocator.
+    """
+    cheap, full = (costs.modes.get(mode, {}).get("ms", np.nan) for mode in modes)
+    own = 0.0 if arm in PLAIN else costs.allocators.get(arm, {}).get("ms", np.nan)
+    return frames * full if arm == ALWAYS else frames * (cheap + own) + escalations * full
+
+
+MEASURES = ("loss", "collisions", "at_fault", "hard_brakes", "progress_m", "time_lost_s", "compute_ms")
+
+
+def summaries(rows: Sequence[DriveOutcome], draws: Draws, base: str) -> list[dict[str, Any]]:
+    """Per arm, the mean of each measure per drive, its interval, and the paired difference from the arm `base`.
+
+    Units are resampled. A measure that some drive lacks is None. Rows of all arms are in the same order of drives.
+    """
+    by_arm = {name: [row for row in rows if row.allocator == name] for name in dict.fromkeys(r.allocator for r in rows)}
+    unit = np.unique([row.unit for row in by_arm[base]], return_inverse=True)[1]
+    number = np.bincount(unit).astype(float)
+
+    def estimate(values: Float[np.ndarray, "drive"]) -> dict[str, float | None] | None:
+        total = np.bincount(unit, weights=values)
+        interval = draws.interval(draws.counts @ total / (draws.counts @ number))
+        mean = {"mean": float(values.mean()), "low": known(interval.low), "high": known(interval.high)}
+        return None if np.isnan(values).any() else mean
+
+    table = []
+    for arm, drives in by_arm.items():
+        entry: dict[str, Any] = {"allocator": arm, "drives": len(drives), "base": base}
+        entry["rate"] = sum(row.escalations for row in drives) / sum(row.frames for row in drives)
+        entry["clearance_m"] = min(row.clearance_m for row in drives)
+        entry["off_log"] = sum(row.off_log or 0 for row in drives)
+        for name in MEASURES:
+            own, first = (np.array([getattr(row, name) for row in by_arm[who]], dtype=float) for who in (arm, base))
+            entry |= {name: estimate(own), f"{name}_change": estimate(own - first)}
+        table.append(entry)
+    return table
+
+
+def playback(course: DriveSetting, by_scene: Sequence[Sequence[Driven]]) -> dict[str, Any]:
+    """Numbers for a page that plays the first two arms, or the first and perfect perception, where they differ most."""
+    driven = max(by_scene, key=lambda scene: abs(float((scene[0].loss - scene[1].loss).sum())))
+    actors = course.ride(driven[0].unit).script.actors
+
+    def plain(values: np.ndarray) -> list[Any]:
+        return np.round(values.astype(float), 2).tolist()
+
+    arms = [
+        {name: plain(getattr(drive, name)) for name in ("s_m", "d_m", "speed_mps", "action", "escalated", "loss")}
+        | {"name": drive.arm, "contacts": [list(contact) for contact in drive.contacts]}
+        for drive in driven[:2]
+    ]
+    others = {name: plain(getattr(actors, name)) for name in ("size_m", "s_m", "d_m", "heading_rad")}
+    return {"unit": driven[0].unit, "system": course.system, "arms": arms, "actors": others}

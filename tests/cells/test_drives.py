@@ -1,0 +1,173 @@
+"""Laws of closed loop in the synthetic world."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from deepval.allocators.allocator import SIGNALS
+from deepval.allocators.feedback import FeedbackAllocator, Session
+from deepval.cells import drives
+from deepval.cells.drives import Arm, DriveSetting, calibrated, drive_scene, follow_script
+from deepval.datasets.synthetic import WorldSettings
+from deepval.judging.draws import make_draws
+from deepval.judging.policies import FrozenThreshold
+from deepval.judging.routing import Routing
+from deepval.report.forms import content_policy
+from deepval.report.html import render_drive
+
+WORLD = WorldSettings(scenes=12, frames=60)
+PLAIN = tuple(map(Arm, drives.PLAIN))
+BOTH = ("cheap", "full")
+STATES = ("s_m", "d_m", "speed_mps", "action", "loss", "clearance_m")
+
+
+def signal(name, theta):
+    return Arm(f"{name} {theta}", SIGNALS[name], Routing(FrozenThreshold(theta, 0.0), BOTH))
+
+
+def course(*arms, system="braking", **settings):
+    return DriveSetting(system, arms, settings=WORLD, **settings)
+
+
+def same(one, other):
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in STATES)
+
+
+@pytest.mark.parametrize("system", drives.CONTROLLERS)
+def test_with_perfect_perception_every_arm_drives_alike(system):
+    perfect = ((drives.REFERENCE, None),) * 2
+    arms = (*PLAIN, signal("criticality", 0.5))
+    *driven, reference = drive_scene(course(*arms, system=system, modes=perfect), "scene-04")
+    assert all(same(drive, reference) for drive in driven)
+    assert driven[1].escalated.all()
+
+
+@pytest.mark.parametrize("system", drives.CONTROLLERS)
+def test_escalating_everything_is_the_full_mode_and_nothing_the_cheap_one(system):
+    world = course(*PLAIN, signal("ego-speed", -1.0), signal("ego-speed", 1e9), system=system)
+    never, always, random, everything, nothing, _ = drive_scene(world, "scene-04")
+    assert same(everything, always)
+    assert same(nothing, never)
+    assert not same(never, always)
+    assert not same(random, never)
+
+
+def test_a_drive_does_not_depend_on_the_other_arms():
+    alone = drive_scene(course(PLAIN[2]), "scene-01")[0]
+    assert same(alone, drive_scene(course(*PLAIN, signal("lost", 0.1)), "scene-01")[2])
+
+
+def test_the_same_seed_gives_the_same_drive_and_another_seed_another():
+    first, again = (drive_scene(course(*PLAIN), "scene-02") for _ in range(2))
+    assert all(map(same, first, again))
+    other = drive_scene(course(*PLAIN, seed=7), "scene-02")
+    assert not same(first[0], other[0])
+
+
+def test_the_threshold_escalates_its_share_of_the_calibration_scenes():
+    world = course(alpha=0.2)
+    along = [follow_script(world, f"scene-{number:02d}") for number in range(4, 10)]
+    arm = calibrated(SIGNALS["ego-speed"], world, along, policy="frozen threshold")
+    scores = np.concatenate([SIGNALS["ego-speed"].score(part.view) for part in along])
+    assert np.mean(scores >= arm.routing.policy.theta) == pytest.approx(0.2, abs=0.02)
+
+
+def test_the_scripted_ego_sees_the_truth_of_the_data_set():
+    world = course()
+    along = follow_script(world, "scene-05")
+    truth = world.ride("scene-05").parts.truth()
+    assert np.array_equal(along.truth.objects.corners_m, truth.objects.corners_m)
+    assert np.array_equal(along.truth.objects.closing_mps, truth.objects.closing_mps)
+
+
+def test_noise_is_shared_by_egos_and_correlated_between_modes():
+    ride = course().ride("scene-00")
+    low, high = (ride.noise[size].score for size in (320, 640))
+    assert 0.15 < np.corrcoef(low, high)[0, 1] < 0.95
+    kinds = ride.draw.things.identity
+    now = ride.draw.things.frame < ride.frames - 1
+    key = {pair: row for row, pair in enumerate(zip(kinds, ride.draw.things.frame, strict=True))}
+    later = [key.get((who, frame + 1), -1) for who, frame in zip(kinds[now], ride.draw.things.frame[now], strict=True)]
+    pairs = np.array([(a, b) for a, b in zip(low[now], low[later], strict=True)])[np.array(later) >= 0]
+    assert np.corrcoef(pairs.T)[0, 1] > 0.15
+
+
+class Counting(Session):
+    def __init__(self, log):
+        self.log, self.frames = log, 0
+
+    def score(self, glance):
+        self.frames += 1
+        return float(self.frames % 3 == 0)
+
+    def learn(self, full):
+        self.log.append((self.frames, full.frames))
+
+
+class Learner(FeedbackAllocator):
+    name, uses = "learner", frozenset({"ego speed"})
+
+    def __init__(self):
+        self.log = []
+
+    def session(self):
+        return Counting(self.log)
+
+
+def test_feedback_is_the_full_output_of_escalated_frames_and_of_no_others():
+    learner = Learner()
+    arm = Arm("learner", learner, Routing(FrozenThreshold(0.5, 0.0), BOTH))
+    (drive, _) = drive_scene(course(arm), "scene-00")
+    assert (
+        [frame for frame, _ in learner.log] == (np.flatnonzero(drive.escalated) + 1).tolist() == list(range(3, 61, 3))
+    )
+    assert {frames for _, frames in learner.log} == {1}
+
+
+def test_a_brake_counts_once_however_long_it_lasts():
+    assert drives.onsets(np.array([6.0, 6.0, 0.0, 2.5, 6.0])) == 2
+    assert drives.time_lost_s(40.0, 50.0, 10.0) == pytest.approx(2.0)
+
+
+def test_always_needs_no_cheap_mode():
+    costs = drives.Costs.of("jetson-agx-xavier")
+    modes = ("yolov8s-320", "yolov8s-640")
+    spent = {name: drives.compute_ms(name, 10, 2, modes, costs) for name in ("always", "random", "criticality", "lost")}
+    assert spent["always"] == pytest.approx(184.7)
+    assert spent["random"] == pytest.approx(131.8 + 36.94)
+    assert spent["criticality"] == pytest.approx(131.8 + 13.0 + 36.94)
+    assert np.isnan(spent["lost"])
+
+
+def test_summaries_pair_the_drives_of_a_unit():
+    world = course(*PLAIN)
+    rows = [
+        row
+        for scene in ("scene-02", "scene-04", "scene-06")
+        for row in drives.outcomes(drive_scene(world, scene), ("a", "b"), drives.Costs.of("jetson-agx-xavier"))
+    ]
+    never, always, *_, perfect = drives.summaries(rows, make_draws(3, "exact"), "never")
+    losses = {arm: [row.loss for row in rows if row.allocator == arm] for arm in ("never", "always")}
+    assert always["loss_change"]["mean"] == pytest.approx(np.mean(losses["always"]) - np.mean(losses["never"]))
+    assert never["loss_change"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
+    assert always["loss"]["low"] <= always["loss"]["mean"] <= always["loss"]["high"]
+    assert perfect["time_lost_s"]["mean"] == 0.0
+    assert (never["rate"], always["rate"]) == (0.0, 1.0)
+    assert always["compute_ms"] is None
+
+
+def test_the_page_is_self_contained_and_its_script_small():
+    world = course(*PLAIN)
+    page = render_drive(drives.playback(world, [drive_scene(world, "scene-04")]))
+    script = page.rsplit("<script>", 1)[1].split("</script>")[0]
+    assert len(script.encode()) < 5_000
+    assert content_policy(styles=[], scripts=[script]).split("script-src ")[1] in page
+    assert '"unit":"scene-04"' in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_a_world_without_traffic_can_be_driven():
+    world = course(*PLAIN)
+    empty = replace(world, settings=WorldSettings(scenes=40, frames=5))
+    assert len(drive_scene(empty, "scene-30")) == 4
