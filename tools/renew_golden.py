@@ -88,8 +88,11 @@ def golden(name: str, shared: Path, work: Path) -> dict[str, Any]:
         _run(work, {f"{BUILD} --costs jetson-agx-xavier": None, fitted: None} | dict.fromkeys(scored))
         split = json.loads((work / JUDGED / "split.json").read_text(encoding="utf-8"))
         units = f"--units {','.join(split['test'])} --calibrate {','.join(split['validation'])}"
-        costs = shlex.quote(str(GOLDEN / "costs.toml"))
-        _run(work, {f"{JUDGE} {units} --costs {costs} {m}": f"judged/{n}.txt" for n, m in JUDGEMENTS.items()})
+        # Results store the words of the command line, so no path may depend on where the repository lies.
+        costs = work / "judged" / "costs.toml"
+        costs.write_bytes((GOLDEN / "costs.toml").read_bytes())
+        _run(work, {f"{JUDGE} {units} --costs judged/costs.toml {m}": f"judged/{n}.txt" for n, m in JUDGEMENTS.items()})
+        costs.unlink()
     else:
         kitti = (shared / "data" / "kitti_tracking").resolve()
         modes = [f"--mode {shlex.quote(f'{m}={kitti}/detections/{m}.parquet')}" for m in PAIRS[name][0]]
