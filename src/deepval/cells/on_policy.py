@@ -7,6 +7,7 @@ frame if it is escalated. It gets nothing else of the outputs. Frames without lo
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from deepval.cells.fitting import fitted_units, without_validation
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
 from deepval.errors import InputError
+from deepval.features import Glance
+from deepval.features.views import objects_by_frame
 from deepval.files.canonical import digest_of, sha256
 from deepval.judging.allowances import Budget, MissingCosts, allowance_on, budget_list, charging
 from deepval.judging.policies import CausalCap, FrozenThreshold, Policy
@@ -29,6 +32,7 @@ from deepval.results import Feedback, known
 from deepval.tables.keys import positions
 from deepval.tables.scores import Missing, Scores
 from deepval.tables.values import ValueTable
+from deepval.world.objects import Objects
 
 FREE, CAP = "frozen threshold", "causal cap"
 TOLERANCE = 0.02
@@ -75,13 +79,9 @@ class OnPolicy:
     def replay(self, policy: Policy) -> PolicyTrace:
         """Scores and decisions of a policy, unit by unit."""
         score, escalated = np.empty(len(self.table)), np.zeros(len(self.table), dtype=bool)
-        units = set(self.table.unit_ids.tolist())
-        for sight, outputs in zip(self.cell.sights, self.cell.outputs, strict=True):
-            if sight.view.scene.unit not in units:
-                continue
+        for frames in self._frames:
             session, stream = self.allocator.session(), policy.start()
-            rows = positions(sight.view.scene.inputs, self.table.input).tolist()
-            for frame, (row, glance) in enumerate(zip(rows, sight.glances, strict=True)):
+            for row, glance, full in frames:
                 own = session.score(glance)
                 if row < 0:
                     continue
@@ -93,8 +93,18 @@ class OnPolicy:
                     )
                 if stream.decide(float(score[row])):
                     escalated[row] = True
-                    session.learn(outputs.full.at(frame))
+                    session.learn(full)
         return PolicyTrace(score, escalated)
+
+    @cached_property
+    def _frames(self) -> list[list[tuple[int, Glance, Objects]]]:
+        """Unit by unit, the row of each frame in the table (-1: no input), its glance and its full output."""
+        units, frames = set(self.table.unit_ids.tolist()), []
+        for sight, outputs in zip(self.cell.sights, self.cell.outputs, strict=True):
+            if sight.view.scene.unit in units:
+                rows = positions(sight.view.scene.inputs, self.table.input).tolist()
+                frames.append(list(zip(rows, sight.glances, objects_by_frame(outputs.full), strict=True)))
+        return frames
 
     def acceptance(self, policy: FrozenThreshold | CausalCap) -> Acceptance:
         """The decisions of a policy, as they are judged."""
