@@ -27,7 +27,7 @@ from deepval.judging.policies import FrozenThreshold
 from deepval.judging.routing import Routing
 from deepval.perception.placing import merge, monocular_objects
 from deepval.perception.reported.detections import DONE, Detections
-from deepval.planners.closed_loop import AHEAD, BESIDE, OTHER_STOPPED, meeting
+from deepval.planners.closed_loop import blamed, meeting
 from deepval.planners.controllers import Actions
 from deepval.planners.idm import Idm, Lead
 from deepval.planners.observation import VEHICLE, Agents
@@ -291,8 +291,8 @@ def _contacts(
         names, kinds, size_m = np.array([str(actor)]), np.array([VEHICLE]), actors.size_m[actor, None, :2]
         other = Agents(names, kinds, pose[None], size_m, np.array([moved_m]) / ride.dt_s)
         how = meeting(np.zeros(3), float(egos.speed_mps[ego]), vehicle=EGO, agents=other, place=0)
-        astray = abs(egos.d_m[ego]) > (LANE_M - EGO.width_m) / 2
-        touched[ego][actor] = step, how, how in (OTHER_STOPPED, AHEAD) or (how == BESIDE and bool(astray))
+        out_of_lane = bool(abs(egos.d_m[ego]) > (LANE_M - EGO.width_m) / 2)
+        touched[ego][actor] = step, how, blamed(how, lambda out=out_of_lane: out)
     return room_m
 
 

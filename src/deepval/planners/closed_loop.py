@@ -76,7 +76,12 @@ def meeting(pose: Float[np.ndarray, "3"], speed_mps: float, *, vehicle: Vehicle,
 
 def at_fault(how: str, footprint_m: Float[np.ndarray, "4 2"], *, lane_map: LaneMap) -> bool:
     """Whether the vehicle is at fault; for a contact at its side, only if it is in several lanes or off the road."""
-    return how in (OTHER_STOPPED, AHEAD) or (how == BESIDE and astray(footprint_m, lane_map))
+    return blamed(how, lambda: astray(footprint_m, lane_map))
+
+
+def blamed(how: str, out_of_lane: Callable[[], bool]) -> bool:
+    """Whether the vehicle is at fault; whether it is out of its lane is asked for a contact at its side only."""
+    return how in (OTHER_STOPPED, AHEAD) or (how == BESIDE and out_of_lane())
 
 
 def astray(footprint_m: Float[np.ndarray, "4 2"], lane_map: LaneMap) -> bool:
