@@ -3,7 +3,7 @@
 import json
 import math
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -185,7 +185,7 @@ def judged_rows(cell, allocators, budgets, **options):
     table = cell.listed.restrict(list(cell.split.test))
     resamples = Resamples.of(table, make_draws(len(table.unit_ids), "exact", 0))
     calibration = cell.listed.restrict(list(cell.split.validation))
-    return feedback_rows(cell, allocators, resamples, budgets, calibration=calibration, **options)
+    return feedback_rows(cell, allocators, resamples, budgets, calibration=calibration, **options)[0]
 
 
 NOT_FOR_FEEDBACK = ("versus_ranking", "versus_ranking_lo", "versus_ranking_hi", "versus_ranking_dropped", "rate_missed")
@@ -224,6 +224,28 @@ def test_rows_add_up_and_rates_are_marked():
     capped = found.rows[1]
     inputs = len(values) // len(cell.split.test)
     assert capped.rate <= math.floor(1 + 0.2 * inputs) / inputs
+
+
+def test_rows_with_feedback_are_compared_with_streams_draw_by_draw(tmp_path):
+    cell, budgets = pair_cell(), [deepval.Selection(0.2), deepval.Selection(0.1)]
+    validation = list(cell.split.validation)
+    learners = {"curious": Curious(), "lost": Curious(-1.0)}
+    learning = partial(feedback_rows, cell, learners, budgets=budgets, calibration=cell.listed.restrict(validation))
+    scores = {"lost": score_on(cell, "lost", units="all")}
+    settings = {"command": None, "draws": "exact", "calibration": validation, "feedback": learning}
+    judge(cell, scores, budgets, **settings).save(tmp_path / "result.json", samples=True)
+    result = Result.load(tmp_path / "result.json")
+    rows = {
+        (row.allocator, row.alpha): row
+        for row in (*result.feedback.rows, *result.streams)
+        if row.policy == "causal cap"
+    }
+    compared = deepval.compare(result, "curious@causal-cap", "lost@causal-cap")
+    assert [row.alpha for row in compared] == [0.2, 0.1]
+    for row in compared:
+        ours, theirs = rows["curious", row.alpha], rows["lost", row.alpha]  # the scores, not the learner of this name
+        assert theirs in result.streams
+        assert row.loss == pytest.approx(ours.gain - theirs.gain)
 
 
 def test_escalating_nothing_is_all_cheap_and_escalating_everything_is_all_full():

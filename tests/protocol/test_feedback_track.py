@@ -190,6 +190,8 @@ def test_the_board_lists_feedback_apart_from_scores(board, cells, rows, tmp_path
     assert log["rate"] == pytest.approx(chosen.sum() / test.sum())
     paid = [row for row in found if row["kind"] == "latency" and row["allocator"] == "lab/Ours"]
     assert [row["target_rate"] for row in paid] == pytest.approx([0.2 - PAID["jetson-agx-xavier"]["ms"] / 18.47])
+    same = [row for row in found if row["kind"] == "selection"]
+    assert all(1 <= row["rank"] <= row["rank_hi"] <= len(same) == 2 for row in same)
     write_leaderboard(content, tmp_path)
     for name in ("leaderboard.md", "leaderboard.html"):
         text = (tmp_path / name).read_text()

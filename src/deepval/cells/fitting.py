@@ -47,6 +47,8 @@ from deepval.world.objects import Outputs
 Keeper = Callable[[BuiltCell, Recipe, Training, Callable[[], FittedAllocator]], FittedAllocator]
 """Returns the stored fit of a recipe on a cell, or fits now."""
 _KEEPER: ContextVar[Keeper | None] = ContextVar("keeper", default=None)
+FoldScore = Callable[[BuiltCell, FittedAllocator, list[str], list[str]], "Scored"]
+"""Scores the inputs of a fold by an allocator; its fit units, named before those of the fold, may set a threshold."""
 
 
 @contextmanager
@@ -375,33 +377,32 @@ def out_of_fold(
     *,
     folds: int = 5,
     units: str | Sequence[str] = "all",
-    seed: int = 0,
     map_fits: Map = map,
+    score: FoldScore | None = None,
 ) -> Scored:
     """Scores of all inputs of some units, each by an allocator that was fitted on the units of the other folds.
 
-    Units with inputs, sorted as text, are dealt out to the folds in turn, test units among them. A judgement of these
-    scores is therefore not held out in the sense of the split. `map_fits` maps the fits over the folds.
+    Units with inputs, sorted as text, are dealt out to the folds in turn, test units too, so a judgement of the scores
+    is not held out in the sense of the split. `score` scores a fold; if None, the allocator does.
     """
     chosen = recipe_by_name(recipe) if isinstance(recipe, str) else recipe
     table = cell.table.restrict(_units_with_inputs(cell, units_of(cell.split, units)))
     fold, unit = unit_folds(table, folds), table.unit_ids[table.unit]
     dealt = [sorted(set(unit[fold == number].tolist())) for number in np.unique(fold).tolist()]
     pairs = [(sorted(set(unit.tolist()) - set(unseen)), unseen) for unseen in dealt]
-    parts = list(map_fits(partial(_fold, cell, chosen, seed, _KEEPER.get()), pairs))
+    parts = list(map_fits(partial(_fold, cell, chosen, _KEEPER.get(), score), pairs))
     inputs, scores = (np.concatenate([getattr(part, name) for part in parts]) for name in ("input", "score"))
     reason = next((part.reason for part in parts if part.reason), None)
     return Scored(chosen.name, "deployable", inputs, scores, parts[0].modes, len(table), reason)
 
 
 def _fold(
-    cell: BuiltCell, recipe: Recipe, seed: int, keeper: Keeper | None, units: tuple[list[str], list[str]]
+    cell: BuiltCell, recipe: Recipe, keeper: Keeper | None, score: FoldScore | None, units: tuple[list[str], list[str]]
 ) -> Scored:
-    """Scores of the inputs of one fold by a fit on the other folds; in a worker, too, fits are asked for first."""
-    seen, unseen = units
+    """Scores of the fold `units[1]` by a fit on the others; in a worker, too, fits are asked for first."""
     with nullcontext() if keeper is None else fits_kept_by(keeper):
-        fitted = _fit_to_target(cell, recipe, seen, recipe.target, seed=seed)
-    return score_on(cell, fitted, units=unseen)
+        fitted = _fit_to_target(cell, recipe, units[0], recipe.target, seed=0)
+    return score_on(cell, fitted, units=units[1]) if score is None else score(cell, fitted, *units)
 
 
 def fold_scores(
@@ -445,8 +446,8 @@ def _defined_scores(
     return Scored(name, kind, table.input[defined], values[defined], modes, len(table), why, fit)
 
 
-def recipes_for(cell: BuiltCell) -> tuple[str, ...]:
-    """The recipes that make sense on a cell, need no extra and score frames whatever is escalated.
+def recipes_for(cell: BuiltCell, *, feedback: bool = False) -> tuple[str, ...]:
+    """The recipes that make sense on a cell and need no extra: those that learn from what they escalate, or the others.
 
     Recipes that choose among modes need more than two, recipes that use image boxes a placing that does not observe,
     and recipes that simulate the downstream system one with a rule.
@@ -460,7 +461,7 @@ def recipes_for(cell: BuiltCell) -> tuple[str, ...]:
         and recipe.extra is None
         and (many or not recipe.per_mode)
         and (simulated or not recipe.needs_outputs)
-        and not issubclass(recipe.makes, FeedbackAllocator)
+        and issubclass(recipe.makes, FeedbackAllocator) == feedback
     )
 
 

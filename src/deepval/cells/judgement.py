@@ -20,9 +20,11 @@ from deepval.files import reading
 from deepval.files.canonical import ALLOCATORS, MANIFEST, SCORES, json_canonical, json_content
 from deepval.files.writing import append_line
 from deepval.judging.allowances import Budget, MissingCosts, Selection, conventions
+from deepval.judging.comparison import basis, samples_of
 from deepval.judging.draws import seeds_by_units
 from deepval.judging.evaluation import evaluate
 from deepval.judging.resamples import Resamples
+from deepval.judging.stream_rows import Streamed
 from deepval.report.text_tables import few
 from deepval.results import Feedback, Result
 from deepval.tables.chunks import OnDisk, Parts
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 
 LEDGER = "opened.jsonl"
+Learning = Callable[[Resamples], tuple[Feedback, list[Streamed]]]
+"""Judges allocators with feedback on resamples: `on_policy.feedback_rows`."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Error numbers of a disk that accepts no more data."""
 
@@ -355,7 +359,7 @@ def judge(
     units: Sequence[str] | None = None,
     plan: str | None = None,
     missing: Missing = "error",
-    feedback: Callable[[Resamples], Feedback] | None = None,
+    feedback: Learning | None = None,
     **settings: Any,
 ) -> Result:
     """The judgement of scores on a cell or a values file.
@@ -384,7 +388,9 @@ def judge(
     if case.cell is None:
         return result
     if feedback is not None:
-        result = replace(result, feedback=feedback(result.fresh.resamples))
+        before, (learned, streamed) = basis(result), feedback(result.fresh.resamples)
+        samples = samples_of(result.fresh.resamples, before.judged, (*before.streamed, *streamed))
+        result = replace(result, feedback=learned, samples=samples)
     if command is not None:
         seen = aligned | ({} if result.feedback is None else dict(result.feedback.allocators))
         note(case.cell, by=command, units=units, scores=seen, plan=plan)

@@ -5,10 +5,12 @@ frame if it is escalated. It gets nothing else of the outputs. Frames without lo
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from functools import cached_property, partial
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,17 +18,17 @@ from deepval.allocators import FittedAllocator
 from deepval.allocators.allocator import Allocator
 from deepval.allocators.feedback import FeedbackAllocator, with_feedback
 from deepval.arrays import InputFlags, InputFloats
-from deepval.cells.fitting import fitted_units, without_validation
+from deepval.cells.fitting import Scored, fitted_units, out_of_fold, recipes_for, without_validation
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.features import Glance
 from deepval.features.views import objects_by_frame
 from deepval.files.canonical import digest_of, sha256
-from deepval.judging.allowances import Budget, MissingCosts, allowance_on, budget_list, charging
+from deepval.judging.allowances import Budget, MissingCosts, Selection, allowance_on, budget_list, charging
 from deepval.judging.policies import CausalCap, FrozenThreshold, Policy
 from deepval.judging.resamples import Resamples
-from deepval.judging.stream_rows import Acceptance, Decider, streams_under
+from deepval.judging.stream_rows import Acceptance, Decider, Streamed, streams_under
 from deepval.progress import Watch, unwatched
 from deepval.results import Feedback, known
 from deepval.tables.keys import positions
@@ -115,14 +117,14 @@ class OnPolicy:
 
     def calibrate(self, rate: float) -> tuple[FrozenThreshold, CausalCap]:
         """The threshold that keeps a rate by itself, and the capped one with the largest gain, on these inputs."""
-        free, score = self._free(rate)
+        free, score = self.free(rate)
         others = FrozenThreshold.calibrate_each(score, [min(1.0, multiple * rate) for multiple in MULTIPLES])
         capped = [CausalCap(threshold, rate) for threshold in dict.fromkeys([free, *others])]
         value = self.table.decision_values
         gains = [math.fsum(value[self.replay(policy).escalated]) for policy in capped]
         return free, capped[int(np.argmax(gains))]
 
-    def _free(self, rate: float) -> tuple[FrozenThreshold, InputFloats]:
+    def free(self, rate: float) -> tuple[FrozenThreshold, InputFloats]:
         """The threshold whose replay escalates the share nearest to a rate, and the scores in that replay.
 
         Scores depend on the threshold. So it is calibrated on the scores of the replay before, until it stays the
@@ -185,8 +187,10 @@ def feedback_rows(
     missing: Missing = "error",
     missing_costs: MissingCosts = "error",
     watch: Watch = unwatched,
-) -> Feedback:
+) -> tuple[Feedback, list[Streamed]]:
     """The judgement of allocators with feedback under budgets: free and capped, calibrated on other units.
+
+    The rows come twice: for the result, and with the samples behind them.
 
     Args:
         cell: The cell.
@@ -210,8 +214,37 @@ def feedback_rows(
     allowances = [allowance_on(budget, resamples.table) for budget in budget_list(budgets)]
     allowances = charging([Scores.stand_in(name) for name in allocators], allowances, missing_costs)
     watched = watch(allowances, "replaying policies")
-    rows = [streamed.row for allowed in watched for streamed in streams_under(allowed, resamples, deciders)]
-    return Feedback(tuple(rows), tuple(map(str, units)), {name: digest(own) for name, own in allocators.items()})
+    streamed = [item for allowed in watched for item in streams_under(allowed, resamples, deciders)]
+    digests = {name: digest(own) for name, own in allocators.items()}
+    return Feedback(tuple(item.row for item in streamed), tuple(map(str, units)), digests), streamed
+
+
+def feedback_out_of_fold(
+    cell: BuiltCell, recipes: Sequence[str], budgets: Sequence[Selection], resamples: Resamples, **settings: Any
+) -> Iterator[Streamed]:
+    """Those of the recipes with feedback, free: every fold is decided by a fit and a threshold from the other folds.
+
+    `settings` are arguments of `out_of_fold`.
+    """
+    table, units = resamples.table, resamples.table.unit_ids[np.unique(resamples.table.unit)].tolist()
+
+    def accept(recipe: str, rate: float) -> Iterator[Acceptance]:
+        decided = out_of_fold(cell, recipe, score=partial(_decide, rate), units=units, **settings)
+        yield Acceptance(FREE, None, decided.over(table).values, TOLERANCE)
+
+    for recipe, budget in product(sorted({*recipes} & {*recipes_for(cell, feedback=True)}), budgets):
+        try:
+            yield from streams_under(allowance_on(budget, table), resamples, [Decider(recipe, partial(accept, recipe))])
+        except NothingToLearnError as error:
+            warnings.warn(f"{cell.folder.name}, left out: {error}", InputWarning, stacklevel=2)
+
+
+def _decide(rate: float, cell: BuiltCell, allocator: Allocator, others: list[str], own: list[str]) -> Scored:
+    """1 for the inputs of a fold that are escalated, by the threshold that keeps a rate in a replay of the others."""
+    learner, table = with_feedback(allocator), cell.table.restrict(own)
+    threshold, _ = OnPolicy(cell, learner, cell.table.restrict(others), "worst").free(rate)
+    escalated = OnPolicy(cell, learner, table, "worst").replay(threshold).escalated.astype(float)
+    return Scored(allocator.name, "deployable", table.input, escalated, (), len(table))
 
 
 def decider(name: str, own: OnPolicy, other: OnPolicy) -> Decider:

@@ -4,7 +4,7 @@ The last judgement of a cell with default options is stored in its folder for `d
 a hash of all inputs of the judgement and of the code, so a changed score, cost or program finds no file.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 import deepval
-from deepval.cells.judgement import EvaluationData, head_of, heads_of, judge, note_unknown_fits, with_note
+from deepval.cells.judgement import EvaluationData, Learning, head_of, heads_of, judge, note_unknown_fits, with_note
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
 from deepval.errors import InputError
@@ -24,9 +24,8 @@ from deepval.files.canonical import digest_of, plain, sha256
 from deepval.files.writing import check_writable
 from deepval.judging.allowances import Budget
 from deepval.judging.out_of_core import refuse
-from deepval.judging.resamples import Resamples
 from deepval.report import FORMS, console
-from deepval.results import Feedback, Result
+from deepval.results import Result
 from deepval.tables.chunks import on_disk
 from deepval.tables.scores import Scores
 
@@ -215,7 +214,7 @@ def _learners(words: Sequence[str] | None, cell: Path, weight: Sequence[str] | N
 
 def _learning(
     case: EvaluationData, learners: "Mapping[str, Allocator]", *, budgets: Sequence[Budget], settings: Mapping[str, Any]
-) -> Callable[[Resamples], Feedback] | None:
+) -> Learning | None:
     """What judges allocators with feedback; None without any."""
     if not learners:
         return None

@@ -104,13 +104,14 @@ def basis(result: Result) -> Basis:
 
 
 def _stream_contenders(result: Result, samples: Samples) -> tuple[Streamed, ...]:
-    """The streams with their samples; empty for results of versions that did not store them."""
+    """The streams, then the rows with feedback, with their samples; results of older versions may not store them."""
     gain, benefit = samples.stream_gain, samples.stream_benefit
     escalated, prize = samples.stream_escalated, samples.stream_prize
     if gain is None or benefit is None or escalated is None or prize is None:
         return ()
     streamed = []
-    for index, row in enumerate(result.streams):
+    learners = () if result.feedback is None else result.feedback.rows
+    for index, row in enumerate((*result.streams, *learners)):
         sample = None if np.isnan(gain[index, 0]) else Sample(gain[index], benefit[index], escalated[index])
         streamed.append(Streamed(row, sample, prize[index]))
     return tuple(streamed)
@@ -169,7 +170,8 @@ def contenders(cell_basis: Basis, name: str) -> dict[BudgetKey, Contender]:
     if not streams:
         names = dict.fromkeys(item.row.allocator for item in cell_basis.streamed)
         raise InputError(f"The result has no streams of {allocator!r}; it has those of {', '.join(names)}.")
-    return {item.row.budget: item for item in streams}
+    # The first one counts: scores, before an allocator with feedback of the same name.
+    return {item.row.budget: item for item in (*streams, *reversed(streams))}
 
 
 def _rankings(cell_basis: Basis, allocator: str) -> dict[BudgetKey, Contender]:

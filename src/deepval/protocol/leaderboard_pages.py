@@ -113,14 +113,14 @@ def _feedback(cell: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """The rows of the feedback track on a cell."""
     lines = tuple(
         (
-            *map(TableCell, (BudgetKey.of(row).label, row["allocator"], percent(row["rate"], 1))),
+            *map(TableCell, (BudgetKey.of(row).label, _ranks(row), row["allocator"], percent(row["rate"], 1))),
             _difference(row),
             TableCell(interval(row["versus_random_lo"], row["versus_random_hi"], percent)),
             *map(TableCell, (row["verdict_words"] or MISSING, number(row["ndg"]))),
         )
         for row in rows
     )
-    return Table(cell, ("budget", "allocator", "rate", *HEADER[2:6]), (lines,), ())
+    return Table(cell, ("budget", *HEADER[:2], "rate", *HEADER[2:6]), (lines,), ())
 
 
 def _chart(rows: Sequence[Mapping[str, Any]]) -> Chart:
@@ -145,7 +145,7 @@ def _difference(row: Mapping[str, Any] | None) -> TableCell:
 
 
 def _ranks(row: Mapping[str, Any]) -> str:
-    return str(row["rank"]) if row["rank"] == row["rank_hi"] else f"{row['rank']}-{row['rank_hi']}"
+    return str(row["rank"] or MISSING) if row["rank"] == row["rank_hi"] else f"{row['rank']}-{row['rank_hi']}"
 
 
 def _at(budget: BudgetKey, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -301,8 +301,13 @@ def feedback_standings(
         rows = standings[name] = []
         for convention in _conventions({name: cell}):
             allowed = charging(stand_ins, [allowance_on(_budget(cell, here, ALPHA, convention), table)], "list")
-            streamed = [item.row for item in streams_under(allowed[0], resamples, deciders) if item.row.policy != FREE]
-            rows += map(dict, sorted(streamed, key=lambda row: (row.gain is None, -(row.gain or 0.0), row.allocator)))
+            streamed = [item for item in streams_under(allowed[0], resamples, deciders) if item.row.policy != FREE]
+            gains = {item.row.allocator: item.sample.gain[resamples.drawn] for item in streamed if item.sample}
+            ranks = rank_intervals(gains, resamples.draws, resampled=resamples.resampled)
+            streamed.sort(key=lambda item: (item.row.gain is None, -(item.row.gain or 0.0), item.row.allocator))
+            for row in (item.row for item in streamed):
+                best, worst = ranks.get(row.allocator, (None, None))
+                rows.append({**dict(row), "rank": best, "rank_hi": worst})
     return standings
 
 

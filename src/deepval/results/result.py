@@ -71,7 +71,8 @@ class Samples:
         escalated: Expected number of inputs that it escalates.
         prize: Denominator of its nDG.
         versus_random: Gain minus the gain of its random reference, in units of the loss.
-        stream_gain: Gain of each stream of the result in each resample, NaN where it cannot run; None without streams.
+        stream_gain: Gain of each stream of the result, and of each row with feedback, in each resample; NaN where it
+            cannot run; None without streams.
         stream_benefit: Its positive part.
         stream_escalated: Expected number of inputs that it escalates.
         stream_prize: Denominator of its nDG.
@@ -421,7 +422,8 @@ class Result(Printable):
             raise InputError(f"{path}: must be {WHAT}, whose samples lie beside it; it holds samples itself.")
         loaded = check_file_form(cls, parts, path, WHAT)
         check_whole(loaded, path)
-        samples = read_samples(samples_path(file), sha256(data), rows=len(loaded.rows), streams=len(loaded.streams))
+        streams = len(loaded.streams) + len(loaded.feedback.rows if loaded.feedback else ())
+        samples = read_samples(samples_path(file), sha256(data), rows=len(loaded.rows), streams=streams)
         return dataclasses.replace(loaded, samples=samples)
 
 

@@ -6,7 +6,7 @@ docs/definitions.md, Out of fold.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from deepval.arrays import Bool, Float
 from deepval.cells.fitting import fold_scores
 from deepval.cells.folder import BuiltCell
 from deepval.cells.judgement import judge, shared_seeds
+from deepval.cells.on_policy import feedback_out_of_fold
 from deepval.cells.spec import units_of
 from deepval.engines import Map
 from deepval.errors import InputError
@@ -65,6 +66,8 @@ class OutOfFoldRow(BudgetRecord, AllocatorName, CellName):
     harm: float | None = column("Sum of the cells' harm shares / sum of random's", "harm", number)
     harm_lo: float | None = low(heading="95 %")
     harm_hi: float | None = high()
+    escalated: float = column("Share of inputs escalated, mean over the cells", "escalated", percent)
+    off: float = column("Largest difference between a cell's share and the rate", "off", percent)
     versus: str = column("Allocator that differences are taken with")
     difference: float | None = column(
         "Its gain less that of `versus`",
@@ -226,12 +229,15 @@ def rows(
         scored = fold_scores(name, cell, names, folds=folds, units=lists[name], map_fits=map_fits, watch=watch)
         # The runner notes the look at test units for all allocators at once.
         settings = {"units": lists[name], "draws": draws, "seed": seeds[name], "missing": "worst"}
-        bases[name] = basis(judge(cell, scored, budgets, command=None, thresholds=False, **settings))
+        result = judge(cell, scored, budgets, command=None, thresholds=False, **settings)
+        learned = feedback_out_of_fold(cell, names, budgets, result.fresh.resamples, folds=folds, map_fits=map_fits)
+        bases[name] = replace(basis(result), streamed=tuple(learned))
     groups = {f"all {len(cells)} cells": list(cells)} if len(cells) > 1 else {}
     records = []
     for label, members in (groups | {name: [name] for name in cells}).items():
         about: dict[str, Any] = {
             "cell": label,
+            "kind": "selection",
             "standing": STANDING.format(units if isinstance(units, str) else "the chosen"),
             "folds": folds,
             "cells": len(members),
@@ -254,7 +260,8 @@ def _rows(
     """The rows of one cell, or of several together."""
     cells = []
     judged = [
-        {item.row.allocator: item for item in cell.judged if item.row.alpha == budget.alpha} for cell in bases.values()
+        {item.row.allocator: item for item in (*cell.judged, *cell.streamed) if item.row.alpha == budget.alpha}
+        for cell in bases.values()
     ]
     for own, cell in zip(judged, bases.values(), strict=True):
         used = {name: item.sample for name, item in own.items() if item.sample and name not in REFERENCES}
@@ -263,12 +270,14 @@ def _rows(
         cells.append(CellSamples(cell.totals, prize, chance, {RANDOM: chance, **used}))
     pool = Pool.of(cells, shared_draws(bases), resampled=can_resample(list(bases.values())))
     against = versus if versus in pool.gain else pool.best
-    records = []
+    records, inputs = [], [own[RANDOM].row.inputs for own in judged]
     for name in pool.gain:
-        fields = {"kind": "selection", "alpha": budget.alpha, **about, **pool.columns(name, against)}
+        escalated = [cell.contenders[name].escalated[0] for cell in cells] / np.array(inputs)
+        off = float(np.abs(escalated - budget.alpha).max())
+        fields = {"escalated": float(escalated.mean()), "off": off, **about, **pool.columns(name, against)}
         official = _official(results.get(about["cell"]), name, budget.alpha)
         reason = joined(own[name].row.reason for own in judged)
-        records.append(OutOfFoldRow(allocator=name, held_out_ndg=official, reason=reason, **fields))
+        records.append(OutOfFoldRow(allocator=name, alpha=budget.alpha, held_out_ndg=official, reason=reason, **fields))
     return records
 
 
@@ -293,15 +302,17 @@ def _table_over_cells(rows: Sequence[OutOfFoldRow]) -> Table:
     notes = (
         f"{rows[0].cells} cells, {rows[0].units} units, {rows[0].folds} folds, {label}. gain: sum of gain shares / sum "
         "of oracle shares; nDG: mean over cells; harm: sum of harm shares / random's. Units are drawn jointly.",
-        f"ahead: gain less that of {others}; bold: better at 95 %, asterisk: worse.",
+        f"escalated: mean share over the cells, off: the largest difference from the rate; ahead: gain less that of "
+        f"{others}; bold: better at 95 %, asterisk: worse.",
         "Allocators that some cell lacks are not pooled; rows of single cells are in --json.",
     )
+    measured = ("gain", "gain_lo", "ndg", "harm", "harm_lo", "escalated", "off", "difference", "difference_lo")
     return declared_table(
         OutOfFoldRow,
         ordered,
         f"Allocators over {rows[0].cells} cells, {label}",
         notes=notes,
-        order=("alpha", "allocator", "gain", "gain_lo", "ndg", "harm", "harm_lo", "difference", "difference_lo"),
+        order=("alpha", "allocator", *measured),
         group=("alpha",),
     )
 
