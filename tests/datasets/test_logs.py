@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 import driving
 from deepval.datasets.logs.log import poses_of
-from deepval.datasets.logs.scenarionet_records import CAMERA
+from deepval.datasets.logs.scenarionet import CAMERA
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.geometry.camera import cuboid_corners_m, image_boxes_px, looking_ahead, occlusion
 from deepval.geometry.vehicle import ZOE, ground_corners_m
 from deepval.perception.placing import reference_partners
 from deepval.perception.profile import read_profile
-from deepval.perception.reported.matching import matching
+from deepval.perception.reported.losses import matching
 from deepval.perception.simulation import detections_at, draw
 from log_worlds import log, standing, track
 

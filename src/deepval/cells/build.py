@@ -41,12 +41,11 @@ from deepval.files.canonical import digest_of, plain
 from deepval.fit_targets import ROUTING, RoutingObjective
 from deepval.perception.reported.ap_swap import GradedFrames, join_units
 from deepval.perception.reported.detections import Calibration, check_coverage, check_scenes, check_whole
-from deepval.perception.reported.losses import LOSSES
-from deepval.perception.reported.matching import GradedScores, fit_calibration
+from deepval.perception.reported.losses import LOSSES, GradedScores, fit_calibration
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import quantity
 from deepval.systems import System
-from deepval.systems.outcomes import Outcomes, join_outcomes
+from deepval.systems.system import Outcomes, join_outcomes
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 from deepval.world.objects import Outputs
