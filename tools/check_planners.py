@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow.parquet as pq
 
-from deepval.datasets.logs.scenarionet import lane_map_of, read_record
+from deepval.datasets.logs.scenarionet_records import lane_map_of, read_record
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE
 from deepval.planners.idm import Idm, IdmTrajectory

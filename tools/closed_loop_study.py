@@ -23,7 +23,8 @@ from deepval.datasets.synthetic import WorldSettings, unit_id
 from deepval.engines import engine
 from deepval.judging.draws import make_draws
 from deepval.metrics import normalized_decision_gain
-from deepval.systems.system import branches, travelled_m, unit_outcomes
+from deepval.systems.outcomes import branches, unit_outcomes
+from deepval.systems.system import travelled_m
 from deepval.tables.costs import Costs
 from deepval.world.objects import Objects
 

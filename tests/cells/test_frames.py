@@ -12,7 +12,7 @@ from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.datasets.synthetic import WorldSettings
 from deepval.errors import InputError
 from deepval.systems import SYSTEMS, Braking, Driving, RecedingHorizon
-from deepval.systems.system import branches, unit_outcomes
+from deepval.systems.outcomes import branches, unit_outcomes
 from driving import objects, scene
 
 MAPLESS = tuple(name for name, system in SYSTEMS.items() if not isinstance(system, Driving))

@@ -20,7 +20,7 @@ from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import check_coverage, coverage, persistent
 from deepval.perception.reported.losses import perception_losses
 from deepval.systems import SYSTEMS
-from deepval.systems.system import outcomes
+from deepval.systems.outcomes import outcomes
 from driving import scene
 from shared import shared_data
 from whole_sets import viability

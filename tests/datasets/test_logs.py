@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import driving
 from deepval.datasets.logs.log import poses_of
-from deepval.datasets.logs.scenarionet import CAMERA
+from deepval.datasets.logs.scenarionet_records import CAMERA
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.geometry.camera import cuboid_corners_m, image_boxes_px, looking_ahead, occlusion

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from deepval.datasets import open_dataset
-from deepval.datasets.logs.scenarionet import ScenarioNet, lane_map_of, log_of, read_record
+from deepval.datasets.logs.scenarionet import ScenarioNet, log_of
+from deepval.datasets.logs.scenarionet_records import lane_map_of, read_record
 from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.geometry.vehicle import ZOE

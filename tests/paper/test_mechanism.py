@@ -23,7 +23,7 @@ from deepval.paper.analyses import (
 from deepval.paper.analyses.mechanism import unit_reactions
 from deepval.perception.placing import monocular_objects
 from deepval.progress import unwatched
-from deepval.systems.system import branches
+from deepval.systems.outcomes import branches
 from kitti_files import write_kitti
 from reference.driving import iou
 from reference.matching import best_assignment, excused, group

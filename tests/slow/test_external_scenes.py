@@ -12,7 +12,7 @@ from deepval.cells.spec import specs
 from deepval.cells.unit import objects_by_mode, unit_data
 from deepval.datasets import open_dataset
 from deepval.systems.driving import pose_terms
-from deepval.systems.system import branches, unit_outcomes
+from deepval.systems.outcomes import branches, unit_outcomes
 from shared import shared_data
 
 __all__ = ["published"]  # a fixture

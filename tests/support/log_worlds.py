@@ -3,7 +3,7 @@
 import numpy as np
 
 from deepval.datasets.logs.log import Log, LoggedTrack, poses_of
-from deepval.datasets.logs.scenarionet import CAMERA
+from deepval.datasets.logs.scenarionet_records import CAMERA
 from deepval.geometry.vehicle import ZOE
 from deepval.world.lanes import Lane, LaneMap
 

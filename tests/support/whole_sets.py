@@ -16,7 +16,7 @@ from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.losses import Rule, area, grade, pool, precision_curve
 from deepval.protocol.standings import Standing, standings_of_bases
 from deepval.results import Result
-from deepval.systems.system import Outcomes, trivial_losses
+from deepval.systems.outcomes import Outcomes, trivial_losses
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 

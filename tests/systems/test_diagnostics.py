@@ -22,7 +22,7 @@ from deepval.errors import InputError
 from deepval.perception.reported.detections import NEVER_RUN, DetectionSet
 from deepval.perception.reported.losses import LOSSES
 from deepval.systems import SYSTEMS
-from deepval.systems.system import outcomes
+from deepval.systems.outcomes import outcomes
 from driving import detections, objects, scene, truth
 from evidence_worlds import evidence_of, material_of, shared_of
 from worlds import quietly

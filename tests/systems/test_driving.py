@@ -24,7 +24,8 @@ from deepval.planners.observation import (
 )
 from deepval.planners.pdm_closed import PdmClosed
 from deepval.systems.driving import AHEAD_S, Driving, pose_terms
-from deepval.systems.system import branches, constants, outcomes, reweight, settable, with_constants
+from deepval.systems.outcomes import branches, outcomes, reweight
+from deepval.systems.system import constants, settable, with_constants
 from driving import Lidar, known, scene
 from roads import FRAMES, SPEED_MPS, TURN_RAD, Roads, Stopper, driven, in_world, road, things
 from whole_sets import viability

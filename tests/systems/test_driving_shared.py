@@ -12,7 +12,7 @@ from deepval.perception.placing import PLACINGS
 from deepval.planners.observation import to_ego_m
 from deepval.systems import SYSTEMS
 from deepval.systems.driving import AHEAD_S, pose_terms
-from deepval.systems.system import branches, unit_outcomes
+from deepval.systems.outcomes import branches, unit_outcomes
 from shared import shared_data
 from whole_sets import viability
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from deepval.errors import InputError
 from deepval.systems import SYSTEMS, Braking, Driving, LateralCorridor, RecedingHorizon, System
-from deepval.systems.system import constants, outcomes, own_losses, previous_plans, reweight, same_plans
+from deepval.systems.outcomes import outcomes, own_losses, reweight
+from deepval.systems.system import constants, previous_plans, same_plans
 from deepval.tables.terms import Terms, composition, weighted_loss
 from deepval.world.objects import BrakingSettings, required_deceleration_mps2
 from driving import Ego, acted, known, lost, mirrored, objects, random_objects, scene

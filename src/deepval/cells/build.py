@@ -45,7 +45,7 @@ from deepval.perception.reported.losses import LOSSES, GradedScores, fit_calibra
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import quantity
 from deepval.systems import System
-from deepval.systems.system import Outcomes, join_outcomes
+from deepval.systems.outcomes import Outcomes, join_outcomes
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 from deepval.world.objects import Outputs

@@ -26,7 +26,8 @@ from deepval.geometry.vehicle import ground_poses
 from deepval.perception.reported.detections import Detections
 from deepval.planners.observation import to_ego_m
 from deepval.systems.braking import Braking
-from deepval.systems.system import Branches, Outcomes, System
+from deepval.systems.outcomes import Branches, Outcomes
+from deepval.systems.system import System
 from deepval.tables.values import ValueTable
 from deepval.world.objects import Objects, object_deceleration_mps2
 from deepval.world.scene import Scene

@@ -29,7 +29,7 @@ from deepval.files import reading
 from deepval.files.canonical import MANIFEST, TOP, Manifest, digest_of, json_text, read_manifest, sha256
 from deepval.files.writing import lock, write_atomically
 from deepval.systems import SYSTEMS
-from deepval.systems.system import Outcomes
+from deepval.systems.outcomes import Outcomes
 from deepval.tables.columns import Columns, cell_columns, parquet_bytes
 from deepval.tables.costs import Costs, check_modes, costs_bytes
 from deepval.tables.keys import positions

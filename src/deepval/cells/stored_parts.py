@@ -19,7 +19,7 @@ from deepval.files.canonical import digest_of, joint_sha256, json_content, json_
 from deepval.geometry.vehicle import Vehicle
 from deepval.perception.reported.ap_swap import GradedFrames
 from deepval.perception.reported.detections import Coverage, Detections
-from deepval.systems.system import Outcomes
+from deepval.systems.outcomes import Outcomes
 from deepval.world.objects import Objects, Outputs
 from deepval.world.scene import Scene
 

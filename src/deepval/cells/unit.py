@@ -43,18 +43,8 @@ from deepval.perception.reported.losses import (
     perception_losses,
 )
 from deepval.progress import Watch, unwatched
-from deepval.systems.system import (
-    Branches,
-    Outcomes,
-    branches,
-    constants,
-    join_outcomes,
-    reweight,
-    same_plans,
-    settable,
-    unit_outcomes,
-    with_constants,
-)
+from deepval.systems.outcomes import Branches, Outcomes, branches, join_outcomes, reweight, unit_outcomes
+from deepval.systems.system import constants, same_plans, settable, with_constants
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 from deepval.world.objects import Objects, Outputs, required_deceleration_mps2

@@ -17,7 +17,7 @@ import numpy as np
 from deepval.arrays import Bool, Float, Int
 from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.log import route_of
-from deepval.datasets.logs.scenarionet import lane_map_of, read_record, records_below
+from deepval.datasets.logs.scenarionet_records import lane_map_of, read_record, records_below
 from deepval.datasets.nuscenes_tables import Annotations, Tables, read_tables, scene_names
 from deepval.errors import InputError, InputWarning, quote
 from deepval.files import reading

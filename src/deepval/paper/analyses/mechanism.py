@@ -42,7 +42,7 @@ from deepval.perception.reported.losses import MOST_APART_M, Matching, ground_ma
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, interval, number
-from deepval.systems.system import branches
+from deepval.systems.outcomes import branches
 from deepval.tables.keys import positions
 from deepval.tables.terms import weighted_loss
 from deepval.tables.values import ValueTable

@@ -50,7 +50,7 @@ from deepval.perception.reported.score_thresholds import (
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number, percent
 from deepval.results import known
-from deepval.systems.system import own_losses
+from deepval.systems.outcomes import own_losses
 from deepval.tables.values import ValueTable
 
 ALL = -np.inf

@@ -23,7 +23,7 @@ from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number
 from deepval.results import known
-from deepval.systems.system import trivial_losses
+from deepval.systems.outcomes import trivial_losses
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
 

@@ -2,7 +2,7 @@
 
 Matching is one-to-one within a super-class, with IoU >= 0.5 and the largest total IoU (Hungarian). Reference objects
 that are too small or too occluded are ignored; an unmatched detection on an ignored object or region counts neither
-way. See docs/definitions.md, Matching and Perception losses.
+way: docs/definitions.md, Matching. The losses: docs/definitions.md, Perception losses.
 """
 
 from collections.abc import Mapping, Sequence
