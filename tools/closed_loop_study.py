@@ -31,6 +31,7 @@ from deepval.world.objects import Objects
 RECIPES = (
     *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-gbm-value"),
     *("router-gbm-binary", "router-two-head", "router-recall"),
+    *("router-voi", "router-voi-feedback"),
 )
 ALPHA, HORIZON, FITTED_SCENES, FURTHER = 0.2, 40, 96, 50
 BEHIND, SLOWER, ASIDE_M = (0.0, 0.3, 0.6), (0.0, 0.35, 0.7), 0.4
@@ -55,7 +56,7 @@ def one_step(course: DriveSetting, unit: str, along: Followed) -> OneStep:
     objects: dict[str, Objects] = dict(zip(("cheap", "full"), along.seen.objects, strict=True))
     plans = branches(system, along.scene, objects)
     loss = unit_outcomes(system, along.scene, along.truth, branches=plans).loss
-    escalated, scores = zip(*(choices_along(arm, course, along) for arm in course.arms), strict=True)
+    scores, escalated = zip(*(choices_along(arm, course, along) for arm in course.arms), strict=True)
     return OneStep(loss, np.stack(list(plans.plans.values())), np.array(escalated), np.array(scores))
 
 
@@ -146,7 +147,7 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
     value = [part.logged.loss[:, 0] - part.logged.loss[:, 1] for part in parts]
     gained = np.array([(part.logged.escalated * v).sum(axis=1) for part, v in zip(parts, value, strict=True)])
     cheap = np.array([part.logged.loss[:, 0].sum() for part in parts])
-    driven = np.array([[row.loss for row in part.outcomes[: len(names)]] for part in parts])
+    driven = np.array([[row["loss"] for row in part.outcomes[: len(names)]] for part in parts])
     pseudo = np.array([part.pseudo for part in parts])
     top = np.sort(np.maximum(np.concatenate(value), 0.0))[::-1]
     oracle = top[: round(ALPHA * len(top))].sum()
@@ -178,24 +179,23 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
             ranking = f"{normalized_decision_gain(loss[:, 0], loss[:, 1], score, budget=ALPHA):.2f}"
         bounds = draws.interval(drawn["closed"][:, index])
         policy = gained[:, index].sum() / oracle
-        mean = {
-            name: np.mean([getattr(row, name) for row in rows]) for name in ("hard_brakes", "progress_m", "time_lost_s")
-        }
-        rate = sum(row.escalations for row in rows) / sum(row.frames for row in rows)
+        mean = {name: np.mean([row[name] for row in rows]) for name in ("hard_brakes", "progress_m", "time_lost_s")}
+        rate = sum(row["escalations"] for row in rows) / sum(row["frames"] for row in rows)
         cells = [
             *(names[index], f"{100 * on_script:.1f}", f"{100 * rate:.1f}", ranking, f"{policy:.2f}"),
             *(f"{100 * whole['one step'][0, index]:.1f}", f"{100 * whole['pseudo'][0, index]:.1f}"),
             f"{100 * whole['closed'][0, index]:.1f} [{100 * bounds.low:.1f}, {100 * bounds.high:.1f}]",
-            *(str(sum(row.collisions for row in rows)), str(sum(row.at_fault for row in rows))),
+            *(str(sum(row["collisions"] for row in rows)), str(sum(row["at_fault"] for row in rows))),
             *(f"{mean['hard_brakes']:.2f}", f"{mean['progress_m']:.1f}", f"{mean['time_lost_s']:.2f}"),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     perfect = [part.outcomes[-1] for part in parts]
     lines += [
         "",
-        f"Perfect perception: mean loss {np.mean([row.loss for row in perfect]):.3f}, never {driven[:, 0].mean():.3f}; "
-        f"{sum(row.collisions for row in perfect)} contacts, {sum(row.at_fault for row in perfect)} at fault, "
-        f"{np.mean([row.hard_brakes for row in perfect]):.2f} hard brakes.",
+        f"Perfect perception: mean loss {np.mean([row['loss'] for row in perfect]):.3f}, "
+        f"never {driven[:, 0].mean():.3f}; "
+        f"{sum(row['collisions'] for row in perfect)} contacts, {sum(row['at_fault'] for row in perfect)} at fault, "
+        f"{np.mean([row['hard_brakes'] for row in perfect]):.2f} hard brakes.",
         "",
         "| predictor of the closed-loop gain | allocators | Spearman [95 %] | R² [95 %] |",
         "|---|---|---|---|",

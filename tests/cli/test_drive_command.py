@@ -127,7 +127,7 @@ def test_allocators_are_compared_on_logs_with_the_steps_off_the_log():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--allocator", "lots"), "lots: must be an allocator's file"),
+        (("--allocator", "lots"), "did you mean 'lost'"),
         (("--allocator", "never", "--allocator", "never"), "'never' is given twice"),
         (("--allocator", "never", "--calibrate", "x"), "a number for --calibrate"),
         (("--allocator", "never", "--planner", "idm"), "driven with --system and --allocator"),
