@@ -163,7 +163,7 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
 
     whole, drawn = gains(np.ones((1, len(parts)))), gains(draws.counts)
     lines = [
-        f"### {course.system}: {len(parts)} drives per allocator",
+        f"## {course.system}: {len(parts)} drives per allocator",
         "",
         "| allocator | rate on script | rate driven | nDG, ranking | nDG, policy | one-step gain % | pseudo gain % | "
         "closed-loop gain % [95 %] | contacts | at fault | hard brakes | way m | lost s |",
@@ -224,6 +224,14 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
     return "\n".join(lines) + "\n"
 
 
+HEAD = """# Closed loop: figures
+
+Written by `{} --out docs/generated/closed-loop.md`;
+[closed-loop.md](../closed-loop.md) explains it. Allocators are fitted on a synthetic world of seed 0 and drive scenes of
+seed 1. Gains are shares of the loss of never.
+"""
+
+
 def study(system: str, scenes: int, workers: int) -> str:
     """The tables of one system."""
     course = DriveSetting(system, settings=WorldSettings(scenes + FURTHER, 101), alpha=ALPHA)
@@ -243,11 +251,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     began = time.monotonic()
-    text = "\n".join(study(system, options.scenes, options.workers) for system in options.system)
+    words = f"python tools/closed_loop_study.py --system {' '.join(options.system)} --scenes {options.scenes}"
+    text = HEAD.format(words)
+    for system in options.system:
+        text += "\n" + study(system, options.scenes, options.workers)
+        if options.out is not None:
+            options.out.write_text(text, encoding="utf-8")
+        print(f"{system}: {time.monotonic() - began:.0f} s since the start", file=sys.stderr)
     print(text)
-    print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
-    if options.out is not None:
-        options.out.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
