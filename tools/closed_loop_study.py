@@ -227,8 +227,8 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
 HEAD = """# Closed loop: figures
 
 Written by `{} --out docs/generated/closed-loop.md`;
-[closed-loop.md](../closed-loop.md) explains it. Allocators are fitted on a synthetic world of seed 0 and drive scenes of
-seed 1. Gains are shares of the loss of never.
+[closed-loop.md](../closed-loop.md) explains it. Allocators are fitted on a synthetic world of seed 0 and drive
+scenes of seed 1. Gains are shares of the loss of never.
 """
 
 

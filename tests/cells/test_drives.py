@@ -69,7 +69,7 @@ def test_the_threshold_escalates_its_share_of_the_calibration_scenes():
     world = course(alpha=0.2)
     along = [follow_script(world, f"scene-{number:02d}") for number in range(4, 10)]
     arm = calibrated(SIGNALS["ego-speed"], world, along, policy="frozen threshold")
-    scores = np.concatenate([SIGNALS["ego-speed"].score(part.view) for part in along])
+    scores = np.concatenate([SIGNALS["ego-speed"].score(part.sight) for part in along])
     assert np.mean(scores >= arm.routing.policy.theta) == pytest.approx(0.2, abs=0.02)
 
 

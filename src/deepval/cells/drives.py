@@ -20,6 +20,7 @@ from deepval.cells.spec import DEFAULT_THRESHOLD
 from deepval.datasets.synthetic import WorldSettings, scene_of
 from deepval.datasets.synthetic.rides import Egos, Ride, Surroundings, followed
 from deepval.datasets.synthetic.traffic import LANE_M
+from deepval.features import Sight
 from deepval.features.views import CheapMode, Frame, View, frames_of
 from deepval.files.canonical import sha256
 from deepval.geometry.vehicle import Vehicle, clearance_m
@@ -294,12 +295,12 @@ def _contacts(touched: list[dict[int, FirstContact]], ride: Ride, egos: Egos, vi
 
 
 class Followed(NamedTuple):
-    """A scene along its script: the scene, its truth, and what both modes report; the cheap report also as a view."""
+    """A scene along its script: the scene, its truth, what both modes report, and what an allocator sees of it."""
 
     scene: Scene
     truth: Truth
     seen: ModeReports
-    view: View
+    sight: Sight
 
 
 def follow_script(
@@ -312,14 +313,19 @@ def follow_script(
     egos = Egos(np.arange(ride.frames), script.s_m + ahead_m, script.d_m + left_m, speed_mps)
     truth = ride.look(egos, None, one_ego=True).truth
     seen, scene = perceive(course, ride, egos, truth, before=None, one_ego=True), ride.scene(speed_mps)
-    return Followed(scene, truth, seen, View(scene, seen.reports[0], CHEAP))
+    return Followed(scene, truth, seen, Sight(View(scene, seen.reports[0], CHEAP), images=False))
 
 
 def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> PolicyTrace:
     """The scores and choices of an arm along a script or log as the frames arrive; a score is NaN without one."""
-    choice, full = Choice(arm, course, along.scene.unit, along.view.mode), along.seen.objects[-1]
+    choice, full = Choice(arm, course, along.scene.unit, along.sight.view.mode), along.seen.objects[-1]
     score, escalated = np.full(len(along.scene), np.nan), np.zeros(len(along.scene), dtype=bool)
-    for number, frame in enumerate(frames_of(along.view, images=False)):
+    if arm.routing is not None and arm.allocator is not None and not isinstance(arm.allocator, FeedbackAllocator):
+        score = arm.allocator.score(along.sight)
+        rows = np.flatnonzero(~np.isnan(score))
+        escalated[rows] = arm.routing.replay(score[rows], np.zeros_like(rows), rows) > 0
+        return PolicyTrace(score, escalated)
+    for number, frame in enumerate(frames_of(along.sight.view, images=False)):
         escalated[number] = choice.escalates(frame, partial(full.at, number))
         score[number] = np.nan if choice.router is None else choice.router.score
     return PolicyTrace(score, escalated)
@@ -335,7 +341,7 @@ def calibrated(allocator: Allocator, course: DriveSetting, scenes: Sequence[Foll
         return PolicyTrace(score[~np.isnan(score)], escalated[~np.isnan(score)])
 
     threshold, scores = keep_rate(replay, course.alpha)
-    chosen = threshold if policy.replace("-", " ") == FREE else policy
+    chosen = threshold if policy == FREE else policy
     return replace(arm, routing=Routing.calibrate(scores, course.alpha, policy=chosen, modes=allocator.modes))
 
 

@@ -38,11 +38,11 @@ from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.replay import perception_at, replay_from
 from deepval.datasets.synthetic import MODES, MOST_SCENES, WorldSettings, unit_id
 from deepval.errors import InputError
+from deepval.features import Sight
 from deepval.features.views import CheapMode, View
 from deepval.files.canonical import plain
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.draws import make_draws
-from deepval.judging.routing import POLICIES
 from deepval.perception.placing import PLACINGS, Placing, merge
 from deepval.planners.closed_loop import DrivenScene
 from deepval.planners.closed_loop import drive as driven
@@ -60,6 +60,8 @@ OFF_LOG_M = 2.0
 """Beyond this distance from the logged vehicle, detections of the log no longer apply."""
 
 
+BY_SCORES = ("frozen threshold", "causal cap", "token bucket", "dual price", "virtual queue")
+"""Policies that need no more than scores and a rate."""
 PLANNERS: dict[str, Callable[[], Planner]] = {"idm": Idm, "pdm-closed": PdmClosed}
 
 
@@ -127,7 +129,9 @@ class LoopOptions(OptionGroup):
         option("--allocator", f"{', '.join(PLAIN)}, {', '.join(SIGNALS)} or a file. Repeatable.", panel=SUBJECT),
     ] = None
     alpha: Annotated[float, option("--alpha", "Share of frames to escalate.", within=(0, 1), panel=SUBJECT)] = 0.2
-    policy: Annotated[str, option("--policy", f"{', '.join(POLICIES)}.", panel=SUBJECT)] = "frozen threshold"
+    policy: Annotated[str, option("--policy", f"{', '.join(BY_SCORES)}.", words=BY_SCORES, panel=SUBJECT)] = (
+        "frozen threshold"
+    )
     calibrate: Annotated[
         str | None,
         option("--calibrate", "Other units that set thresholds; synthetic world: their number (50).", panel=SUBJECT),
@@ -141,6 +145,7 @@ class LoopOptions(OptionGroup):
         extra = [name for name in ("calibrate", "costs", "out", "page") if getattr(self, name) is not None]
         if self.allocator is None and extra:
             raise InputError(f"--{extra[0]} applies only with --allocator: give some, such as --allocator never.")
+        options.one_of(self.policy, BY_SCORES, "--policy")
         for path in filter(None, (self.out, self.page)):
             check_writable(path)
         self.prices()
@@ -157,8 +162,8 @@ class LoopOptions(OptionGroup):
             name = word if allocator is None else allocator.name
             if name in arms:
                 raise InputError(f"Allocators must have different names; {name!r} is given twice: leave one out.")
-            if allocator is not None and ("image" in allocator.uses or len(allocator.modes) > 2):
-                raise InputError(f"{name} cannot drive: it must choose between two modes and read no pictures.")
+            if allocator is not None and (allocator.uses == {"image"} or len(allocator.modes) > 2):
+                raise InputError(f"{name} cannot drive: it must choose between two modes, and not by pictures alone.")
             make = partial(drives.calibrated, course=course, scenes=along, policy=self.policy)
             arms[name] = Arm(word) if allocator is None else make(allocator)
         return tuple(arms.values())
@@ -194,15 +199,13 @@ def drive(
     """
     loop.check()
     synthetic = files.kind == "synthetic"
-    if seconds is not None and not seconds:
-        raise InputError(f"--seconds must be above 0; found {seconds:g}.")
-    if (
-        synthetic != (world.system is not None)
-        or synthetic == (logs.planner is not None)
-        or (synthetic and not loop.allocator)
-    ):
+    if seconds is not None and seconds < STEP_S:
+        raise InputError(f"--seconds must be {STEP_S:g} or more; found {seconds:g}.")
+    ready = world.system and loop.allocator and logs == LogOptions()
+    if not (ready if synthetic else logs.planner and world == WorldOptions()):
         raise InputError(
-            "The synthetic world is driven with --system and --allocator, logged scenes with --planner: give these."
+            "The synthetic world is driven with --system and --allocator, logged scenes with --planner: give these, "
+            "without --from, --replan, --threshold and --geometry for the former and --scenes for the latter."
         )
     if synthetic:
         names, further = mode or ("yolov8s-320", "yolov8s-640"), loop.calibrate or "50"
@@ -340,12 +343,15 @@ class LogTask:
         """What the modes report along the log; the first mode's report also as a view."""
         scene, truth = self.dataset.read_unit(unit)
         reports = [mode_report(mode, scene, truth) for mode in self.modes]
+        blind = [mode.name for mode, report in zip(self.modes, reports, strict=True) if not report.run.any()]
+        if blind:
+            raise InputError(f"{blind[0]}: its file must have frames of {unit}, such as {scene.inputs[0]}; found none.")
         used = [used_detections(mode, report) for mode, report in zip(self.modes, reports, strict=True)]
         objects = [self.placing.place(part, scene, truth) for part in used]
         reader = self.modes[0].reader
         view = View(scene, reports[0], CheapMode(reader.scores if reader else "none", self.modes[0].threshold))
         view = view.observing(objects[0]) if self.placing.observes else view
-        return Followed(scene, truth, ModeReports(reports, objects), view)
+        return Followed(scene, truth, ModeReports(reports, objects), Sight(view, images=False))
 
     def drive(self, log: Log, objects: Mapping[str, Objects | None]) -> Iterator[tuple[int, dict[str, DrivenScene]]]:
         """From each state a drive per entry, with these perceived objects, or the logged ones where None.
