@@ -341,7 +341,7 @@ def calibrated(allocator: Allocator, course: DriveSetting, scenes: Sequence[Foll
         return PolicyTrace(score[~np.isnan(score)], escalated[~np.isnan(score)])
 
     threshold, scores = keep_rate(replay, course.alpha)
-    chosen = threshold if policy == FREE else policy
+    chosen = threshold if policy.replace("-", " ") == FREE else policy
     return replace(arm, routing=Routing.calibrate(scores, course.alpha, policy=chosen, modes=allocator.modes))
 
 

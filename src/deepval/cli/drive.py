@@ -145,7 +145,7 @@ class LoopOptions(OptionGroup):
         extra = [name for name in ("calibrate", "costs", "out", "page") if getattr(self, name) is not None]
         if self.allocator is None and extra:
             raise InputError(f"--{extra[0]} applies only with --allocator: give some, such as --allocator never.")
-        options.one_of(self.policy, BY_SCORES, "--policy")
+        options.one_of(self.policy.replace("-", " "), BY_SCORES, "--policy")
         for path in filter(None, (self.out, self.page)):
             check_writable(path)
         self.prices()
@@ -317,7 +317,10 @@ def _print_drives(task: "LogTask", planner: str, *, json: bool) -> None:
         for row in rows
         for contact in row["contacts"]
     ]
-    about = "clearance: to the nearest logged other. off log: from the logged vehicle at the end. comfort: of 4 s spans"
+    about = (
+        "clearance: the smallest to any logged other. off log: from the logged vehicle at the end. comfort: of all 4 s "
+        "spans."
+    )
     extra = ("logged m", "comfort")
     terminal.print_tables([Table(f"Closed loop, {planner}", tuple(columns), lines_of(texts), (about, *touched), extra)])
 
