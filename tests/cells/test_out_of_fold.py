@@ -12,7 +12,7 @@ from commands import call
 from deepval.cells.fitting import fit_on, score_on
 from deepval.cells.folder import BuiltCell, read_cell
 from deepval.cells.judgement import openings
-from deepval.cells.on_policy import OnPolicy
+from deepval.cells.on_policy import OnPolicy, keep_rate
 from deepval.cells.spec import Split
 from deepval.errors import InputError
 from deepval.judging.comparison import basis
@@ -70,7 +70,7 @@ def test_feedback_is_decided_by_a_fit_and_a_threshold_from_the_other_folds(cell)
     for held in (set(units[0::2]), set(units[1::2])):
         fitted = fit_on(holding_out(cell, held), name)
         own, others = (OnPolicy(cell, fitted, cell.table.restrict(sorted(part))) for part in (held, {*units} - held))
-        threshold, _ = others.free(alpha)
+        threshold, _ = keep_rate(others.replay, alpha)
         escalated[positions(own.table.input[own.replay(threshold).escalated], cell.table.input)] = True
     random, lost, row = out_of_fold.rows(
         {"cell": cell}, [name, "lost"], folds=2, draws=20, alphas=[alpha], versus="lost"

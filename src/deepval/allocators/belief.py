@@ -219,8 +219,8 @@ class Belief:
         aside_m = np.abs(tracks[Y]) - tracks[HALF]
         within = ((tracks[X] < settings.farthest_m) & (aside_m < reach_m)).nonzero()[0]
         x, aside_m = tracks[X, within], aside_m[within]
-        speeds = np.maximum(np.stack([np.full(len(x), speed_mps), speed_mps - tracks[U, within]]), 0.0)
-        demand = stopping_deceleration_mps2(np.broadcast_to(x, speeds.shape), speeds, settings=settings).max(axis=0)
+        fastest_mps = np.maximum(speed_mps - np.minimum(tracks[U, within], 0.0), 0.0)
+        demand = stopping_deceleration_mps2(x, fastest_mps, settings=settings)
         demand[(x <= 0) | (aside_m >= settings.corridor_m + 0.3)] = 0.0
         first = np.lexsort((x, -demand))[:most]
         chosen = within[first]

@@ -167,7 +167,7 @@ class SimulatedValue(FittedAllocator):
         """Decision value of every draw; `actions` are those of the cheap mode now and before."""
         count = len(chosen)
         reported = CHANCE[0, :, :count] < self.heads[0].predict(rows)
-        both = np.concatenate([np.column_stack([rows, np.full(count, label)]) for label in (0.0, 1.0)])
+        both = np.column_stack([np.concatenate([rows, rows]), np.arange(2 * count) >= count])
         absent, present = self.heads[1].predict(both).reshape(2, count)
         there = CHANCE[1, :, :count] < np.where(reported, present, absent)
         tracks, band = belief.tracks[:, chosen], _tables(rows)
@@ -187,16 +187,14 @@ class SimulatedValue(FittedAllocator):
     ) -> Outlines:
         """The marked tracks of each draw of the full mode and then of the reference, with errors."""
         draw, track = marks.nonzero()
-        table = band[track] + TABLES * (draw >= DRAWS)
-        log_range, middle, half, closing, length = self.errors.reshape(2 * TABLES, DRAWS, -1)[
-            table, PICKS[draw, track]
-        ].T
-        tracks = tracks[:, track]
-        near_m = (np.maximum(tracks[X], 0.0) + OFFSET_M) * np.exp(log_range) - OFFSET_M
-        y_m = tracks[Y] + np.where(tracks[Y] < 0, -middle, middle)
-        half_m = np.maximum(tracks[HALF] + half, LEAST_HALF_M)
-        lateral_m = np.stack([y_m - half_m, y_m + half_m], axis=1)
-        return Outlines(2 * DRAWS, draw, near_m, near_m + length, lateral_m, speed_mps - tracks[U] + closing)
+        row = (band[track] + TABLES * (draw >= DRAWS)) * DRAWS + PICKS[draw, track]
+        log_range, middle, half, closing, length = self.errors.reshape(-1, len(ERRORS)).take(row, axis=0).T
+        x_m, u_mps, y_m, own_half_m = tracks[[X, U, Y, HALF]].take(track, axis=1)
+        near_m = (np.maximum(x_m, 0.0) + OFFSET_M) * np.exp(log_range) - OFFSET_M
+        y_m = y_m + np.where(y_m < 0, -middle, middle)
+        half_m = np.maximum(own_half_m + half, LEAST_HALF_M)
+        lateral_m = np.array([y_m - half_m, y_m + half_m]).T
+        return Outlines(2 * DRAWS, draw, near_m, near_m + length, lateral_m, speed_mps - u_mps + closing)
 
     @classmethod
     def feature_sets(cls) -> tuple[str, ...]:
@@ -274,7 +272,7 @@ class _TrailSession(Session):
 def _tables(rows: Float[np.ndarray, "track column"]) -> Int[np.ndarray, "track"]:
     """The table of errors of each track, by its range and whether it is missing."""
     missing, range_m = rows[:, FEATURES.index("misses")], rows[:, FEATURES.index("range_m")]
-    return np.digitize(range_m, BANDS_M) + (len(BANDS_M) + 1) * (missing > 0)
+    return np.searchsorted(BANDS_M, range_m, side="right") + (len(BANDS_M) + 1) * (missing > 0)
 
 
 @dataclass(frozen=True)

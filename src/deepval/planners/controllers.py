@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -179,20 +179,21 @@ class RecedingHorizonRule(Rule):
         """The cheapest candidate."""
         return self.choices[self._costs(needs, speed_mps, previous).argmin(axis=1)]
 
-    def _costs(self, needs: Needs, speed_mps: Speeds, previous: Actions) -> Float[np.ndarray, "_ choice"]:
+    def _costs(
+        self, needs: Float[np.ndarray, "*time choice"], speed_mps: Speeds, previous: Actions
+    ) -> Float[np.ndarray, "*_ choice"]:
         change = change_term(self.choices[None], previous[:, None])
         return self.fixed_costs(needs, speed_mps) + self.change_weight * change
 
     def value(self, cheap: Actions, needs: tuple[Needs, Needs], *, speed_mps: Speeds, previous: Actions) -> np.ndarray:
         """The same, by costs of all candidates at once: the planning cost by the reference's needs is the loss."""
-        full = self._costs(needs[0], speed_mps, previous).argmin(axis=1)
-        losses = self._costs(needs[1], speed_mps, previous)
-        every = np.arange(len(losses))
+        costs, losses = self._costs(np.stack(needs), speed_mps, previous)
+        full, every = costs.argmin(axis=1), np.arange(len(losses))
         return losses[every, choice_index(self, cheap)] - losses[every, full]
 
     def fixed_costs(
-        self, worst_m: Float[np.ndarray, "time choice"], speed_mps: Speeds
-    ) -> Float[np.ndarray, "time choice"]:
+        self, worst_m: Float[np.ndarray, "*time choice"], speed_mps: Speeds
+    ) -> Float[np.ndarray, "*time choice"]:
         """Planning cost of every candidate without the change term."""
         return self._weighted(path_terms(self, worst_m, self.choices[None], speed_mps=speed_mps[:, None]))
 
@@ -224,7 +225,7 @@ def path_terms(
 ) -> dict[str, np.ndarray]:
     """Loss terms of paths with the given worst clearances, without the change term."""
     a, d = actions[..., 0], actions[..., 1]
-    shortfall_m = np.clip(system.clearance_m - worst_m, 0.0, system.most_shortfall_m)
+    shortfall_m = np.minimum(np.maximum(system.clearance_m - worst_m, 0.0), system.most_shortfall_m)
     wanted_m = system.horizon_s * np.maximum(speed_mps, system.least_speed_mps)
     behind = np.maximum(1.0 - travelled_m(speed_mps, a, system.horizon_s) / wanted_m, 0.0)
     return {
@@ -246,10 +247,8 @@ def choice_index(system: RecedingHorizonRule, actions: Actions) -> Int[np.ndarra
 
 def travelled_m(speed_mps: np.ndarray, acceleration_mps2: np.ndarray | float, time_s: np.ndarray | float) -> np.ndarray:
     """Distance after `time_s` at constant deceleration, standing still once stopped; arguments broadcast."""
-    acceleration_mps2 = np.asarray(acceleration_mps2)
-    braking = acceleration_mps2 < 0
-    stop_s = np.where(braking, -speed_mps / np.where(braking, acceleration_mps2, -1.0), np.inf)
-    moving_s = np.minimum(time_s, stop_s)
+    # Without braking the stop is so far away that only the time counts.
+    moving_s = np.minimum(time_s, speed_mps / np.maximum(np.negative(acceleration_mps2), 1e-300))
     return speed_mps * moving_s + 0.5 * acceleration_mps2 * moving_s**2
 
 
@@ -261,19 +260,11 @@ def _paths(system: RecedingHorizonRule) -> tuple[Float[np.ndarray, "acceleration
     return np.unique(system.choices[:, 0])[::-1], offsets[:, None] * (3 * u**2 - 2 * u**3)
 
 
-class Reach(NamedTuple):
-    """First and last step at which a path of each acceleration overlaps an object in x, if any."""
-
-    first: Int[np.ndarray, "obj acceleration"]
-    last: Int[np.ndarray, "obj acceleration"]
-    ever: Bool[np.ndarray, "obj acceleration"]
-
-
 def reachable(system: RecedingHorizonRule, objects: Objects | Outlines, speed_mps: Speeds) -> Objects | Outlines:
     """The objects that some candidate can come nearer than the clearance; the others change no cost."""
     speed = speed_mps if len(speed_mps) == 1 else speed_mps[objects.frame]
     nearest_m = travelled_m(speed, system.hardest_mps2, float(system.times_s[0]))
-    farthest_m = travelled_m(speed, 0.0, float(system.times_s[-1]))
+    farthest_m = speed * float(system.times_s[-1])
     ahead = (nearest_m <= objects.far_m) & (farthest_m + system.length_m >= objects.near_m)
     side_m = system.widest_m + system.half_width_m
     beside = (objects.lateral_m[:, 0] - side_m < system.clearance_m) & (
@@ -282,13 +273,25 @@ def reachable(system: RecedingHorizonRule, objects: Objects | Outlines, speed_mp
     return objects.where(ahead & beside)
 
 
-def overlapping_steps(system: RecedingHorizonRule, objects: Objects | Outlines, *, speed_mps: Speeds) -> Reach:
-    """Steps at which ego and object overlap in x; as the ego never reverses they are one run."""
-    x_m = travelled_m(speed_mps[:, None, None], _paths(system)[0][:, None], system.times_s)
-    x_m = x_m if len(x_m) == 1 else x_m[objects.frame]
-    over = (x_m <= objects.far_m[:, None, None]) & (x_m + system.length_m >= objects.near_m[:, None, None])
-    last = over.shape[-1] - 1 - over[..., ::-1].argmax(axis=-1)
-    return Reach(over.argmax(axis=-1), last, np.asarray(over.any(axis=-1)))
+def overlapping_steps(
+    system: RecedingHorizonRule, objects: Objects | Outlines, *, speed_mps: Speeds
+) -> tuple[Int[np.ndarray, "acceleration obj"], Int[np.ndarray, "acceleration obj"]]:
+    """First and last step at which ego and object overlap in x: one run, as the ego never reverses.
+
+    Without an overlap, both are the number of steps.
+    """
+    x_m = travelled_m(speed_mps, _paths(system)[0][:, None, None], system.times_s[:, None])
+    x_m = x_m if len(speed_mps) == 1 else x_m[..., objects.frame]
+    first = _count(x_m + system.length_m < objects.near_m)
+    last = _count(x_m <= objects.far_m) - 1
+    never = first > last
+    first[never] = last[never] = x_m.shape[1]
+    return first, last
+
+
+def _count(marks: Bool[np.ndarray, "path step obj"]) -> Int[np.ndarray, "path obj"]:
+    """Number of marked steps; narrow integers are several times as fast."""
+    return np.add.reduce(marks, axis=1, dtype=np.int16)
 
 
 def worst_clearances_m(
@@ -299,22 +302,26 @@ def worst_clearances_m(
     Objects that stay at least `clearance_m` away from every candidate are left out, which changes no loss
     term. For one object and one offset the clearance falls and then rises along the path (y moves one way,
     the clearance is convex in y), so over a run of steps it is smallest at the step nearest to its overall
-    minimum.
+    minimum. Objects are the last axis, so that array operations have long inner loops.
     """
     near = reachable(system, objects, speed_mps)
     worst_m = np.full((objects.frames, len(system.choices)), np.inf)
     if not len(near):
         return worst_m
-    reach = overlapping_steps(system, near, speed_mps=speed_mps)
-    y_m = _paths(system)[1]
-    right_m = near.lateral_m[:, 0][:, None, None] - (y_m + system.half_width_m)
-    left_m = (y_m - system.half_width_m) - near.lateral_m[:, 1][:, None, None]
-    clearance_m = np.maximum(right_m, left_m)
-    step = np.clip(clearance_m.argmin(axis=-1)[:, None, :], reach.first[:, :, None], reach.last[:, :, None])
-    found_m = clearance_m[np.arange(len(near))[:, None, None], np.arange(system.offsets), step]
-    found_m = np.where(reach.ever[:, :, None], found_m, np.inf).reshape(len(near), -1)
-    start = np.flatnonzero(np.diff(near.frame, prepend=-1))
-    worst_m[near.frame[start]] = np.minimum.reduceat(found_m, start, axis=0)
+    first, last = overlapping_steps(system, near, speed_mps=speed_mps)
+    y_m, (right_m, left_m) = _paths(system)[1][:, :, None], near.lateral_m.T
+    offsets, steps, _ = y_m.shape
+    every_m = np.full((offsets, steps + 1, len(near)), np.inf)
+    every_m[:, :-1] = np.maximum(right_m - (y_m + system.half_width_m), (y_m - system.half_width_m) - left_m)
+    lowest = _count(every_m[:, 1:] < every_m[:, :-1])
+    step = np.minimum(np.maximum(lowest, first[:, None]), last[:, None]).astype(np.intp)
+    cell = step * len(near) + (np.arange(offsets)[:, None] * (steps + 1) * len(near) + np.arange(len(near)))
+    found_m, shift = every_m.ravel().take(cell).reshape(-1, len(near)), 1
+    # The smallest of each frame goes to its first object, over a distance that doubles, and is then written last.
+    while (same := near.frame[shift:] == near.frame[:-shift]).any():
+        np.minimum(found_m[:, :-shift], found_m[:, shift:] + np.where(same, 0.0, np.inf), out=found_m[:, :-shift])
+        shift *= 2
+    worst_m[near.frame[::-1]] = found_m.T[::-1]
     return worst_m
 
 

@@ -110,7 +110,8 @@ class Outlines:
     def where(self, keep: Bool[np.ndarray, "obj"]) -> "Outlines":
         """The obstacles marked by `keep`."""
         columns = (self.frame, self.near_m, self.far_m, self.lateral_m, self.closing_mps)
-        return Outlines(self.frames, *(column[keep] for column in columns))
+        index = keep.nonzero()[0]
+        return Outlines(self.frames, *(column[index] for column in columns))
 
 
 class Outputs(NamedTuple):
