@@ -31,6 +31,7 @@ from deepval.world.objects import Objects
 RECIPES = (
     *("gate-ridge", "gate-gbm", "gate-gbm-memory", "router-mlp-value", "router-gbm-value"),
     *("router-gbm-binary", "router-two-head", "router-recall"),
+    *("router-voi", "router-voi-feedback"),
 )
 ALPHA, HORIZON, FITTED_SCENES, FURTHER = 0.2, 40, 96, 50
 BEHIND, SLOWER, ASIDE_M = (0.0, 0.3, 0.6), (0.0, 0.35, 0.7), 0.4
@@ -55,7 +56,7 @@ def one_step(course: DriveSetting, unit: str, along: Followed) -> OneStep:
     objects: dict[str, Objects] = dict(zip(("cheap", "full"), along.seen.objects, strict=True))
     plans = branches(system, along.scene, objects)
     loss = unit_outcomes(system, along.scene, along.truth, branches=plans).loss
-    escalated, scores = zip(*(choices_along(arm, course, along) for arm in course.arms), strict=True)
+    scores, escalated = zip(*(choices_along(arm, course, along) for arm in course.arms), strict=True)
     return OneStep(loss, np.stack(list(plans.plans.values())), np.array(escalated), np.array(scores))
 
 
@@ -146,7 +147,7 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
     value = [part.logged.loss[:, 0] - part.logged.loss[:, 1] for part in parts]
     gained = np.array([(part.logged.escalated * v).sum(axis=1) for part, v in zip(parts, value, strict=True)])
     cheap = np.array([part.logged.loss[:, 0].sum() for part in parts])
-    driven = np.array([[row.loss for row in part.outcomes[: len(names)]] for part in parts])
+    driven = np.array([[row["loss"] for row in part.outcomes[: len(names)]] for part in parts])
     pseudo = np.array([part.pseudo for part in parts])
     top = np.sort(np.maximum(np.concatenate(value), 0.0))[::-1]
     oracle = top[: round(ALPHA * len(top))].sum()
@@ -162,7 +163,7 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
 
     whole, drawn = gains(np.ones((1, len(parts)))), gains(draws.counts)
     lines = [
-        f"### {course.system}: {len(parts)} drives per allocator",
+        f"## {course.system}: {len(parts)} drives per allocator",
         "",
         "| allocator | rate on script | rate driven | nDG, ranking | nDG, policy | one-step gain % | pseudo gain % | "
         "closed-loop gain % [95 %] | contacts | at fault | hard brakes | way m | lost s |",
@@ -178,24 +179,23 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
             ranking = f"{normalized_decision_gain(loss[:, 0], loss[:, 1], score, budget=ALPHA):.2f}"
         bounds = draws.interval(drawn["closed"][:, index])
         policy = gained[:, index].sum() / oracle
-        mean = {
-            name: np.mean([getattr(row, name) for row in rows]) for name in ("hard_brakes", "progress_m", "time_lost_s")
-        }
-        rate = sum(row.escalations for row in rows) / sum(row.frames for row in rows)
+        mean = {name: np.mean([row[name] for row in rows]) for name in ("hard_brakes", "progress_m", "time_lost_s")}
+        rate = sum(row["escalations"] for row in rows) / sum(row["frames"] for row in rows)
         cells = [
             *(names[index], f"{100 * on_script:.1f}", f"{100 * rate:.1f}", ranking, f"{policy:.2f}"),
             *(f"{100 * whole['one step'][0, index]:.1f}", f"{100 * whole['pseudo'][0, index]:.1f}"),
             f"{100 * whole['closed'][0, index]:.1f} [{100 * bounds.low:.1f}, {100 * bounds.high:.1f}]",
-            *(str(sum(row.collisions for row in rows)), str(sum(row.at_fault for row in rows))),
+            *(str(sum(row["collisions"] for row in rows)), str(sum(row["at_fault"] for row in rows))),
             *(f"{mean['hard_brakes']:.2f}", f"{mean['progress_m']:.1f}", f"{mean['time_lost_s']:.2f}"),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     perfect = [part.outcomes[-1] for part in parts]
     lines += [
         "",
-        f"Perfect perception: mean loss {np.mean([row.loss for row in perfect]):.3f}, never {driven[:, 0].mean():.3f}; "
-        f"{sum(row.collisions for row in perfect)} contacts, {sum(row.at_fault for row in perfect)} at fault, "
-        f"{np.mean([row.hard_brakes for row in perfect]):.2f} hard brakes.",
+        f"Perfect perception: mean loss {np.mean([row['loss'] for row in perfect]):.3f}, "
+        f"never {driven[:, 0].mean():.3f}; "
+        f"{sum(row['collisions'] for row in perfect)} contacts, {sum(row['at_fault'] for row in perfect)} at fault, "
+        f"{np.mean([row['hard_brakes'] for row in perfect]):.2f} hard brakes.",
         "",
         "| predictor of the closed-loop gain | allocators | Spearman [95 %] | R² [95 %] |",
         "|---|---|---|---|",
@@ -224,6 +224,14 @@ def report(course: DriveSetting, parts: Sequence[SceneStudy]) -> str:
     return "\n".join(lines) + "\n"
 
 
+HEAD = """# Closed loop: figures
+
+Written by `{} --out docs/generated/closed-loop.md`;
+[closed-loop.md](../closed-loop.md) explains it. Allocators are fitted on a synthetic world of seed 0 and drive
+scenes of seed 1. Gains are shares of the loss of never.
+"""
+
+
 def study(system: str, scenes: int, workers: int) -> str:
     """The tables of one system."""
     course = DriveSetting(system, settings=WorldSettings(scenes + FURTHER, 101), alpha=ALPHA)
@@ -243,11 +251,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
     began = time.monotonic()
-    text = "\n".join(study(system, options.scenes, options.workers) for system in options.system)
+    words = f"python tools/closed_loop_study.py --system {' '.join(options.system)} --scenes {options.scenes}"
+    text = HEAD.format(words)
+    for system in options.system:
+        text += "\n" + study(system, options.scenes, options.workers)
+        if options.out is not None:
+            options.out.write_text(text, encoding="utf-8")
+        print(f"{system}: {time.monotonic() - began:.0f} s since the start", file=sys.stderr)
     print(text)
-    print(f"{time.monotonic() - began:.0f} s", file=sys.stderr)
-    if options.out is not None:
-        options.out.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

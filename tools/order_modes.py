@@ -19,7 +19,7 @@ from deepval.cells.spec import CellSpec, ModeSpec
 from deepval.cells.unit import used_detections
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
-from deepval.perception.reported.matching import matching
+from deepval.perception.reported.losses import matching
 from deepval.report.forms import table_markdown
 from deepval.report.text_tables import Table, lines_of, number
 

@@ -17,8 +17,19 @@ import onnx_models
 from commands import call
 from deepval.allocators import PixelRecipe, PixelRouter, Training, read_allocator
 from deepval.allocators.allocator import file_text
-from deepval.allocators.pixel import BLOCKS, CHANNELS, MEAN, OPERATORS, SPREAD, network_input, onnx_bytes
-from deepval.allocators.pixel_training import _repeatable, fit_pixels, log_odds, new_network, weights_of
+from deepval.allocators.pixel import (
+    BLOCKS,
+    CHANNELS,
+    MEAN,
+    OPERATORS,
+    SPREAD,
+    fit_pixels,
+    log_odds,
+    network_input,
+    new_network,
+    onnx_bytes,
+    weights_of,
+)
 from deepval.allocators.router import Router
 from deepval.cells import folder as folders
 from deepval.cells import sources
@@ -28,6 +39,7 @@ from deepval.errors import InputError
 from deepval.features import Sight
 from deepval.features.views import Past, View, frames_of, sample_pixels
 from deepval.judging.policies import CausalCap
+from deepval.planners.neural import repeatable
 from view_worlds import MODES, detections, glances_of, random_view, scene
 from whole_sets import pixel_parameters as parameters
 
@@ -51,7 +63,7 @@ def trained(seed=0, recipe=QUICK):
 def network():
     """A network with random weights, its normalisation measured on pictures: it tells any two pictures apart."""
     shown, _ = pictures(6, seed=3)
-    with _repeatable(torch, 3):
+    with repeatable(torch, 3):
         made = new_network(torch)
         torch.nn.init.normal_(made[-1].weight)
         for norm in (each for each in made.modules() if isinstance(each, torch.nn.BatchNorm2d)):
@@ -102,7 +114,7 @@ def test_a_picture_costs_about_0_15_gflops(router):
 def test_onnx_runtime_and_torch_agree(network, router):
     shown, _ = pictures(6, seed=3)
     batch = torch.from_numpy(np.stack([network_input(each) for each in shown]))
-    with _repeatable(torch, 0):
+    with repeatable(torch, 0):
         wanted = log_odds(network, batch).detach().numpy()
     found = np.array([router._session.run(None, {"picture": each[None]})[0][0, 0] for each in batch.numpy()])
     assert np.ptp(wanted) > 0.1

@@ -69,7 +69,7 @@ def test_the_threshold_escalates_its_share_of_the_calibration_scenes():
     world = course(alpha=0.2)
     along = [follow_script(world, f"scene-{number:02d}") for number in range(4, 10)]
     arm = calibrated(SIGNALS["ego-speed"], world, along, policy="frozen threshold")
-    scores = np.concatenate([SIGNALS["ego-speed"].score(part.view) for part in along])
+    scores = np.concatenate([SIGNALS["ego-speed"].score(part.sight) for part in along])
     assert np.mean(scores >= arm.routing.policy.theta) == pytest.approx(0.2, abs=0.02)
 
 
@@ -147,8 +147,8 @@ def test_summaries_pair_the_drives_of_a_unit():
         for scene in ("scene-02", "scene-04", "scene-06")
         for row in drives.outcomes(drive_scene(world, scene), ("a", "b"), drives.Costs.of("jetson-agx-xavier"))
     ]
-    never, always, *_, perfect = drives.summaries(rows, make_draws(3, "exact"), "never")
-    losses = {arm: [row.loss for row in rows if row.allocator == arm] for arm in ("never", "always")}
+    never, always, *_, perfect = drives.summaries(rows, make_draws(3, "exact"))
+    losses = {arm: [row["loss"] for row in rows if row["allocator"] == arm] for arm in ("never", "always")}
     assert always["loss_change"]["mean"] == pytest.approx(np.mean(losses["always"]) - np.mean(losses["never"]))
     assert never["loss_change"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
     assert always["loss"]["low"] <= always["loss"]["mean"] <= always["loss"]["high"]

@@ -77,7 +77,7 @@ def test_the_planner_is_given_what_a_mode_perceives():
         (("--mode", "radar"), "A mode without a file must be one of none"),
         (("--from", "x"), "--from must be a keyframe, several as 0,10,20, or all; found 'x'"),
         (("--from", "99"), "must start at one of its states 0 to 8"),
-        (("--seconds", "0"), "--seconds must be above 0"),
+        (("--seconds", "0"), "--seconds must be 0.1 or more"),
         (("--replan", "0.25"), "multiple of 0.1 s"),
         (("--units", "none"), "units must be among far, near"),
     ],
@@ -127,10 +127,12 @@ def test_allocators_are_compared_on_logs_with_the_steps_off_the_log():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--allocator", "lots"), "lots: must be an allocator's file"),
+        (("--allocator", "lots"), "did you mean 'lost'"),
         (("--allocator", "never", "--allocator", "never"), "'never' is given twice"),
         (("--allocator", "never", "--calibrate", "x"), "a number for --calibrate"),
         (("--allocator", "never", "--planner", "idm"), "driven with --system and --allocator"),
+        (("--allocator", "never", "--policy", "causal cup"), "did you mean 'causal cap'"),
+        (("--allocator", "never", "--replan", 0.5), "without --from, --replan"),
         (("--out", "rows.csv"), "--calibrate applies only with --allocator"),
         (("--allocator", "never", "--mode", "yolov8s-32"), "did you mean 'yolov8s-320'"),
     ],

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from commands import MODULE, refusal, run
-from deepval.cli.serve import Server
+from deepval.cli.report_page import Server
 from pages import data_of
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from argoverse_files import map_content, scenario_rows, write_scenario, write_sensor_log
 from deepval.datasets import open_dataset
-from deepval.datasets.logs.argoverse import CAMERA, Argoverse2, differences_mps
-from deepval.datasets.logs.argoverse_tables import middle_m, read_lane_map
+from deepval.datasets.logs.argoverse import CAMERA, Argoverse2, differences_mps, middle_m, read_lane_map
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.camera import image_points_px
 from deepval.geometry.vehicle import FUSION

@@ -16,7 +16,7 @@ from deepval.geometry.camera import cuboid_corners_m, image_boxes_px, looking_ah
 from deepval.geometry.vehicle import ZOE, ground_corners_m
 from deepval.perception.placing import reference_partners
 from deepval.perception.profile import read_profile
-from deepval.perception.reported.matching import matching
+from deepval.perception.reported.losses import matching
 from deepval.perception.simulation import detections_at, draw
 from log_worlds import log, standing, track
 

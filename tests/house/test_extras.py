@@ -298,7 +298,7 @@ for name in names:
 print(len(names))
 from deepval.tables.joins import Spill
 from deepval.protocol.submissions import Reader
-from deepval.engines.local import check_memory
+from deepval.engines.driver import check_memory
 sys.platform = "win32"
 for use in (lambda: Spill(float), lambda: Reader(deepval.cli.commands.Path("x"))._start(), lambda: check_memory(5)):
     try: use()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import deepval
 from deepval.errors import InputError
-from deepval.judging import causal_bounds
+from deepval.judging import policies as causal
 from deepval.judging.policies import CausalCap, FrozenThreshold
 from deepval.judging.priced_policies import ConformalHarm, DualPrice, ReplayThreshold, VirtualQueue
 from deepval.judging.routing import Routing, file_text, read_routing
@@ -77,7 +77,7 @@ def test_the_replay_threshold_keeps_the_cap_and_is_best_among_its_candidates(see
     accepted = chosen.decide(score, unit, about["order"])
     for number in np.unique(unit):
         used = np.cumsum(accepted[unit == number])
-        assert (used <= causal_bounds.caps(alpha, len(used))).all()
+        assert (used <= causal.caps(alpha, len(used))).all()
     gain = accepted @ about["value"]
     for share in (0.1, 0.5, 1.0, 1.7, 2.0):
         other = CausalCap(FrozenThreshold.calibrate(score, share * alpha), alpha)
@@ -129,7 +129,7 @@ def test_policies_that_need_losses_say_so():
 
 def best_in_random_order(score, alpha):
     """The expected sum of the best policy that knows the scores of a unit and not their order, by all states."""
-    cap = causal_bounds.caps(alpha, len(score)).tolist()
+    cap = causal.caps(alpha, len(score)).tolist()
 
     @cache
     def value(left, used):
@@ -150,10 +150,9 @@ def best_in_random_order(score, alpha):
 def test_bounds_hold_against_all_policies_of_tiny_units(numbers, alpha):
     score = np.array(numbers, dtype=float)
     quota, shuffled, capped = (
-        float(score @ of(score, alpha))
-        for of in (causal_bounds.unit_quota, causal_bounds.random_order, causal_bounds.capped_hindsight)
+        float(score @ of(score, alpha)) for of in (causal.unit_quota, causal.random_order, causal.capped_hindsight)
     )
-    cap = causal_bounds.caps(alpha, len(score))
+    cap = causal.caps(alpha, len(score))
     sets = [
         sum(score[list(rows)])
         for size in range(len(score) + 1)
@@ -161,7 +160,7 @@ def test_bounds_hold_against_all_policies_of_tiny_units(numbers, alpha):
         if (np.cumsum(np.isin(np.arange(len(score)), rows)) <= cap).all()
     ]
     assert capped == pytest.approx(max(sets))
-    assert float(score @ causal_bounds.unit_threshold(score, alpha, score)) <= capped + 1e-9
+    assert float(score @ causal.unit_threshold(score, alpha, score)) <= capped + 1e-9
     assert best_in_random_order(score, alpha) <= shuffled + 1e-9
     assert max(capped, shuffled) <= quota + 1e-9
 

@@ -94,7 +94,7 @@ def test_a_half_done_analysis_is_refused_with_a_sentence(monkeypatch):
         analysis.analysis("contrasts")
     declared = analysis.analysis("signs")
     with pytest.raises(TypeError, match=r"rows\(...\) must have the argument 'located' that it takes"):
-        replace(declared, takes=analysis.LOCATED)
+        replace(declared, takes={"cells": "cells", "located": "located"})
     with pytest.raises(TypeError, match="a table or tables must be declared"):
         replace(declared, table=None)
     with pytest.raises(TypeError, match="over_cells and over_cells_table belong together"):

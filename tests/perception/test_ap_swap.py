@@ -23,8 +23,7 @@ from deepval.perception.reported.ap_swap import (
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import NEVER_RUN, calibrate
-from deepval.perception.reported.losses import area, precision_curve
-from deepval.perception.reported.matching import fit_calibration, graded_scores
+from deepval.perception.reported.losses import area, fit_calibration, graded_scores, precision_curve
 from driving import detections, random_boxes, truth
 from reference import ap_swap as slow
 from reference import matching as slow_matching

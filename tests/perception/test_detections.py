@@ -22,7 +22,7 @@ from deepval.perception.reported.detections import (
     check_whole,
     coverage,
 )
-from deepval.perception.reported.matching import fit_calibration, graded_scores
+from deepval.perception.reported.losses import fit_calibration, graded_scores
 from deepval.perception.running.decoding import FrameDetections
 from driving import detections, scene, truth
 from whole_sets import write_unit

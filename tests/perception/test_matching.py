@@ -3,8 +3,17 @@ import pytest
 
 from deepval.errors import InputError
 from deepval.perception.reported.detections import DONE, NEVER_RUN
-from deepval.perception.reported.losses import LOSSES, area, grade, perception_gains, perception_losses, precision_curve
-from deepval.perception.reported.matching import assignment, match_candidates, matching
+from deepval.perception.reported.losses import (
+    LOSSES,
+    area,
+    assignment,
+    grade,
+    match_candidates,
+    matching,
+    perception_gains,
+    perception_losses,
+    precision_curve,
+)
 from deepval.perception.reported.score_thresholds import (
     GRID,
     STEPS,

@@ -19,8 +19,7 @@ from deepval.perception.modes import EveryReference, Nothing, Profiled
 from deepval.perception.placing import PLACINGS, Tracks, monocular_objects
 from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes
-from deepval.perception.reported.losses import ground_losses
-from deepval.perception.reported.matching import MOST_APART_M, OnGround, ground_matching, near_pairs
+from deepval.perception.reported.losses import MOST_APART_M, OnGround, ground_losses, ground_matching, near_pairs
 from deepval.world.objects import Objects
 from driving import camera, detections, known, scene, truth
 from shared import shared_data

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from deepval.datasets.synthetic import SceneParts, WorldSettings, visible
 from deepval.errors import InputError
 from deepval.perception.profile import Conditions, Noise, expected_logit, logit, read_profile
-from deepval.perception.reported.matching import matching
+from deepval.perception.reported.losses import matching
 from deepval.perception.simulation import (
     DOUBLE,
     OBJECT,

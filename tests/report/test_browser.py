@@ -17,7 +17,7 @@ from test_html_report import HOSTILE, judged, nothing
 import deepval
 from browser import Browser
 from commands import call, run
-from deepval.cli.serve import Server
+from deepval.cli.report_page import Server
 from deepval.protocol import leaderboard_pages
 from deepval.report import html
 from deepval.report.result_tables import result_tables

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deepval.engines import Engine
-from deepval.engines.local import LocalCrew
+from deepval.engines.driver import LocalCrew
 from deepval.errors import InputError, InputWarning
 
 

@@ -191,7 +191,7 @@ def redate(folder: Path) -> None:
 
 def a_worker_is_lost(after_s: float) -> None:
     """The first process that is hired from now on is killed after so many seconds, and what is said of it is heard."""
-    from deepval.engines.local import LocalCrew
+    from deepval.engines.driver import LocalCrew
     from deepval.errors import InputWarning
 
     warnings.simplefilter("always", InputWarning)

@@ -31,7 +31,7 @@ from deepval.perception.reported.ap_swap import (
     released_gains,
 )
 from deepval.perception.reported.detections import DetectionSet, calibrate
-from deepval.perception.reported.matching import fit_calibration, graded_scores
+from deepval.perception.reported.losses import fit_calibration, graded_scores
 from driving import detections, random_boxes, scene, truth
 from evidence_worlds import evidence_of, material_of, shared_of
 from reference import targets as slow

@@ -10,7 +10,7 @@ import numpy as np
 from deepval.geometry.boxes import best_partner, frame_pairs, iou
 from deepval.perception.profile import Conditions, Profile
 from deepval.perception.reported.detections import Detections, persistent
-from deepval.perception.reported.matching import matching
+from deepval.perception.reported.losses import matching
 from deepval.perception.simulation import KITTI_SIZE_PX, detections_at, draw
 from deepval.world.truth import Truth
 from detector_profile.outcomes import Specimen

@@ -15,7 +15,7 @@ from deepval.geometry.boxes import best_partner, frame_pairs, iou
 from deepval.geometry.classes import HEIGHT_M, lookup
 from deepval.perception.profile import is_person
 from deepval.perception.reported.detections import Detections
-from deepval.perception.reported.matching import MatchSettings, matching
+from deepval.perception.reported.losses import MatchSettings, matching
 from deepval.perception.simulation import KITTI_SIZE_PX
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth

@@ -24,8 +24,7 @@ from deepval.allocators.allocator import (
 )
 from deepval.allocators.feature_sets import FEATURE_SETS, FeatureSet
 from deepval.allocators.models import Boosting, Mlp, Ridge
-from deepval.allocators.pixel import PixelRouter
-from deepval.allocators.pixel_training import PixelRecipe
+from deepval.allocators.pixel import PixelRecipe, PixelRouter
 from deepval.allocators.row_allocator import ESTIMATES, EstimatorRecipe, Learned, RowRecipe
 from deepval.allocators.voi import SimulatedValueRecipe, SimulatedValueWithFeedbackRecipe
 from deepval.errors import InputError, quote, suggestion

@@ -41,8 +41,7 @@ from deepval.files.canonical import digest_of, plain
 from deepval.fit_targets import ROUTING, RoutingObjective
 from deepval.perception.reported.ap_swap import GradedFrames, join_units
 from deepval.perception.reported.detections import Calibration, check_coverage, check_scenes, check_whole
-from deepval.perception.reported.losses import LOSSES
-from deepval.perception.reported.matching import GradedScores, fit_calibration
+from deepval.perception.reported.losses import LOSSES, GradedScores, fit_calibration
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import quantity
 from deepval.systems import System

@@ -4,7 +4,7 @@ An arm decides frame by frame which mode the downstream system sees; the system'
 frame is what that ego sees. The other road users follow their script and do not react. See docs/closed-loop.md.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Any, NamedTuple
@@ -15,10 +15,12 @@ from deepval.allocators.allocator import Allocator
 from deepval.allocators.feedback import FeedbackAllocator
 from deepval.allocators.router import Router
 from deepval.arrays import Bool, Float
+from deepval.cells.on_policy import FREE, PolicyTrace, keep_rate
 from deepval.cells.spec import DEFAULT_THRESHOLD
 from deepval.datasets.synthetic import WorldSettings, scene_of
 from deepval.datasets.synthetic.rides import Egos, Ride, Surroundings, followed
 from deepval.datasets.synthetic.traffic import LANE_M
+from deepval.features import Sight
 from deepval.features.views import CheapMode, Frame, View, frames_of
 from deepval.files.canonical import sha256
 from deepval.geometry.vehicle import Vehicle, clearance_m
@@ -69,16 +71,13 @@ class RoadIdm(Braking):
         """The deceleration in each frame."""
         right_m, left_m = perceived.lateral_m.T
         inside = (perceived.near_m > 0) & (left_m > -self.required.corridor_m) & (right_m < self.required.corridor_m)
-        near_m, closing_mps = np.full(len(scene), self.required.farthest_m), np.zeros(len(scene))
-        for row in np.flatnonzero(inside)[np.argsort(-perceived.near_m[inside], kind="stable")]:
-            near_m[perceived.frame[row]] = perceived.near_m[row]
-            closing_mps[perceived.frame[row]] = perceived.closing_mps[row]
-        speed_mps = scene.ego_speed_mps
-        changes = [
-            self.idm.acceleration(v, Lead("", gap_m, v - closing, EGO.front_m), target_mps=self.target_mps)
-            for v, gap_m, closing in zip(speed_mps.tolist(), near_m.tolist(), closing_mps.tolist(), strict=True)
-        ]
-        return -np.array(changes)[:, None]
+        rows = np.flatnonzero(inside)[np.argsort(-perceived.near_m[inside], kind="stable")]
+        gap_m, lead_mps = np.full(len(scene), self.required.farthest_m), scene.ego_speed_mps.copy()
+        gap_m[perceived.frame[rows]] = perceived.near_m[rows]  # the nearest comes last and stays
+        lead_mps[perceived.frame[rows]] -= perceived.closing_mps[rows]
+        leads = zip(scene.ego_speed_mps.tolist(), gap_m.tolist(), lead_mps.tolist(), strict=True)
+        follow = partial(self.idm.acceleration, target_mps=self.target_mps)
+        return -np.array([[follow(v, Lead("", gap, lead, EGO.front_m))] for v, gap, lead in leads])
 
     def terms(self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions) -> FrameValues:
         """Loss terms of the decelerations; acceleration counts as none."""
@@ -124,6 +123,9 @@ class DriveSetting:
 def desired_mps(ride: Ride) -> float:
     """The speed that an ego returns to on a free road: the highest of the scripted ego, and at least 1 m/s."""
     return max(float(ride.script.speed_mps.max()), 1.0)
+
+
+PerEgo = Float[np.ndarray, "ego"]
 
 
 class ModeReports(NamedTuple):
@@ -182,6 +184,14 @@ class Choice:
         return escalated
 
 
+class FirstContact(NamedTuple):
+    """The first contact with a road user: its frame, its kind, and whether the ego is at fault."""
+
+    frame: int
+    how: str
+    at_fault: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Driven:
     """The states of one arm's ego in one scene, step by step, and the road users that it touched.
@@ -198,8 +208,7 @@ class Driven:
     escalated: Bool[np.ndarray, "frame"]
     loss: Float[np.ndarray, "time"]
     clearance_m: Float[np.ndarray, "time"]
-    contacts: tuple[tuple[int, str, bool], ...]
-    """First contact with a road user: frame, how, and whether the ego is at fault."""
+    contacts: tuple[FirstContact, ...]
     seconds: float
     start: int = 0
     off_log: int | None = None
@@ -208,56 +217,49 @@ class Driven:
 def drive_scene(course: DriveSetting, unit: str) -> list[Driven]:
     """One drive per arm, and last the drive with perfect perception."""
     ride, arms = course.ride(unit), [*(arm.name for arm in course.arms), PERFECT]
-    system, script = course.controller(ride), ride.script
+    system, script, count = course.controller(ride), ride.script, len(arms)
     choices = [Choice(arm, course, unit, CHEAP) for arm in course.arms]
-    count, target_mps = len(arms), desired_mps(ride)
     s_m, d_m, speed_mps = (np.full(count, float(path[0])) for path in (script.s_m, script.d_m, script.speed_mps))
     previous = np.full((count, 2 if isinstance(system, RecedingHorizon) else 1), np.nan)
     view, seen, rows = None, None, []
-    touched: list[dict[int, tuple[int, str, bool]]] = [{} for _ in arms]
+    touched: list[dict[int, FirstContact]] = [{} for _ in arms]
     for step in range(ride.frames):
         egos = Egos(np.full(count, step), s_m, d_m, speed_mps)
-        view = ride.look(egos, view)
+        view, scene = ride.look(egos, view), ride.scene(speed_mps)
         seen = perceive(course, ride, egos, view.truth, before=seen)
-        escalated = np.array([*_decisions(choices, ride, egos, seen), False])
-        scene = ride.scene(speed_mps)
+        frames = enumerate(zip(choices, frames_of(View(scene, seen.reports[0], CHEAP), images=False), strict=False))
+        full = seen.objects[-1]
+        marks = [one.escalates(replace(frame, dt_s=ride.dt_s), partial(full.at, i)) for i, (one, frame) in frames]
+        escalated = np.array([*marks, False])
         action = system.plan(_chosen(seen, view.truth, escalated), scene, previous=previous)
         loss = weighted_loss(system.terms(action, scene, view.truth, previous=previous), system.weights)
-        brake_mps2 = -action[:, 0] if isinstance(system, RecedingHorizon) else action[:, 0]
+        asked_mps2 = action[:, 0] if isinstance(system, RecedingHorizon) else -action[:, 0]
         room_m = _contacts(touched, ride, egos, view)
-        rows.append((s_m, d_m, speed_mps, np.maximum(brake_mps2, 0.0), escalated, loss, room_m))
-        free_mps2 = np.minimum(COMFORT_MPS2, (target_mps - speed_mps) / ride.dt_s)
-        if isinstance(system, RoadIdm):
-            free_mps2 = np.minimum(free_mps2, -brake_mps2)
-        change = np.where(brake_mps2 > 0, -brake_mps2, free_mps2)
-        speed_mps = np.maximum(speed_mps + change * ride.dt_s, 0.0)
-        s_m = s_m + speed_mps * ride.dt_s
-        back_m = script.d_m[min(step + 1, ride.frames - 1)] - d_m
-        sideways_mps = np.clip(back_m / ride.dt_s, -RETURN_MPS, RETURN_MPS)
-        if isinstance(system, RecedingHorizon):
-            sideways_mps = np.where(action[:, 1] == 0, sideways_mps, action[:, 1] / system.horizon_s)
-        d_m = d_m + np.where(speed_mps > 0, sideways_mps * ride.dt_s, 0.0)
+        rows.append((s_m, d_m, speed_mps, np.maximum(-asked_mps2, 0.0), escalated, loss, room_m))
+        change_mps2, sideways_mps = _motion(system, action, asked_mps2, ride, egos)
+        speed_mps = np.maximum(speed_mps + change_mps2 * ride.dt_s, 0.0)
+        s_m, d_m = s_m + speed_mps * ride.dt_s, d_m + np.where(speed_mps > 0, sideways_mps * ride.dt_s, 0.0)
         previous = action
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     seconds = (ride.frames - 1) * ride.dt_s
     # Road users that overlap the ego at the first frame do not count.
-    contacts = [tuple(contact for contact in own.values() if contact[0]) for own in touched]
+    contacts = [tuple(contact for contact in own.values() if contact.frame) for own in touched]
     return [
         Driven(unit, arm, *(column[:, i] for column in columns), contacts=contacts[i], seconds=seconds)
         for i, arm in enumerate(arms)
     ]
 
 
-def _decisions(choices: Sequence[Choice], ride: Ride, egos: Egos, seen: ModeReports) -> list[bool]:
-    """Whether each arm escalates; the router of an arm sees the cheap report on its own ego's frame."""
-    report, decisions = seen.reports[0], []
-    bounds = np.searchsorted(report.frame, np.arange(len(egos.step) + 1)).tolist()
-    for index, choice in enumerate(choices):
-        part, speed = slice(bounds[index], bounds[index + 1]), float(egos.speed_mps[index])
-        boxes = report.cls[part], report.score[part], report.box_px[part]
-        frame = Frame(speed, ride.dt_s, ride.parts.camera, *boxes)
-        decisions.append(choice.escalates(frame, partial(seen.objects[-1].at, index)))
-    return decisions
+def _motion(system: Controller, action: Actions, asked_mps2: PerEgo, ride: Ride, egos: Egos) -> tuple[PerEgo, PerEgo]:
+    """The acceleration and the sideways speed of each ego until the next step."""
+    free_mps2 = np.minimum(COMFORT_MPS2, (desired_mps(ride) - egos.speed_mps) / ride.dt_s)
+    if isinstance(system, RoadIdm):
+        free_mps2 = np.minimum(free_mps2, asked_mps2)
+    back_m = ride.script.d_m[np.minimum(egos.step + 1, ride.frames - 1)] - egos.d_m
+    sideways_mps = np.clip(back_m / ride.dt_s, -RETURN_MPS, RETURN_MPS)
+    if isinstance(system, RecedingHorizon):
+        sideways_mps = np.where(action[:, 1] == 0, sideways_mps, action[:, 1] / system.horizon_s)
+    return np.where(asked_mps2 < 0, asked_mps2, free_mps2), sideways_mps
 
 
 def _chosen(seen: ModeReports, truth: Truth, escalated: Bool[np.ndarray, "ego"]) -> Objects:
@@ -272,9 +274,7 @@ def _chosen(seen: ModeReports, truth: Truth, escalated: Bool[np.ndarray, "ego"])
     return reduce(lambda one, other: merge(one, other)[0], parts)
 
 
-def _contacts(
-    touched: list[dict[int, tuple[int, str, bool]]], ride: Ride, egos: Egos, view: Surroundings
-) -> Float[np.ndarray, "ego"]:
+def _contacts(touched: list[dict[int, FirstContact]], ride: Ride, egos: Egos, view: Surroundings) -> PerEgo:
     """The distance of each ego from the nearest road user; new contacts are added to `touched`."""
     bodies, step = view.bodies, int(egos.step[0])
     apart_m = clearance_m(EGO.corners_m(np.zeros(3)), bodies.corners_m)
@@ -282,27 +282,25 @@ def _contacts(
     np.minimum.at(room_m, bodies.frame, apart_m)
     actors, earlier = ride.script.actors, max(step - 1, 0)
     for row in np.flatnonzero(apart_m <= 0).tolist():
-        ego, actor = int(bodies.frame[row]), int(bodies.actor[row])
-        if actor in touched[ego]:
-            continue
-        moved_m = [path[actor, step] - path[actor, earlier] for path in (actors.s_m, actors.d_m)]
-        front = bodies.corners_m[row, 0] - bodies.corners_m[row, 3]
-        pose = np.array([*bodies.corners_m[row].mean(axis=0), np.arctan2(front[1], front[0])])
-        names, kinds, size_m = np.array([str(actor)]), np.array([VEHICLE]), actors.size_m[actor, None, :2]
-        other = Agents(names, kinds, pose[None], size_m, np.array([moved_m]) / ride.dt_s)
-        how = meeting(np.zeros(3), float(egos.speed_mps[ego]), vehicle=EGO, agents=other, place=0)
-        out_of_lane = bool(abs(egos.d_m[ego]) > (LANE_M - EGO.width_m) / 2)
-        touched[ego][actor] = step, how, blamed(how, lambda out=out_of_lane: out)
+        ego, actor, corners_m = int(bodies.frame[row]), int(bodies.actor[row]), bodies.corners_m[row]
+        if actor not in touched[ego]:
+            moved_m = [path[actor, step] - path[actor, earlier] for path in (actors.s_m, actors.d_m)]
+            pose = np.array([[*corners_m.mean(axis=0), np.arctan2(*(corners_m[0] - corners_m[3])[::-1])]])
+            about = np.array([str(actor)]), np.array([VEHICLE]), pose, actors.size_m[actor, None, :2]
+            other = Agents(*about, np.array([moved_m]) / ride.dt_s)
+            how = meeting(np.zeros(3), float(egos.speed_mps[ego]), vehicle=EGO, agents=other, place=0)
+            out_of_lane = bool(abs(egos.d_m[ego]) > (LANE_M - EGO.width_m) / 2)
+            touched[ego][actor] = FirstContact(step, how, blamed(how, lambda out=out_of_lane: out))
     return room_m
 
 
 class Followed(NamedTuple):
-    """A scene along its script: the scene, its truth, and what both modes report; the cheap report also as a view."""
+    """A scene along its script: the scene, its truth, what both modes report, and what an allocator sees of it."""
 
     scene: Scene
     truth: Truth
     seen: ModeReports
-    view: View
+    sight: Sight
 
 
 def follow_script(
@@ -315,66 +313,36 @@ def follow_script(
     egos = Egos(np.arange(ride.frames), script.s_m + ahead_m, script.d_m + left_m, speed_mps)
     truth = ride.look(egos, None, one_ego=True).truth
     seen, scene = perceive(course, ride, egos, truth, before=None, one_ego=True), ride.scene(speed_mps)
-    return Followed(scene, truth, seen, View(scene, seen.reports[0], CHEAP))
+    return Followed(scene, truth, seen, Sight(View(scene, seen.reports[0], CHEAP), images=False))
 
 
-class ChoicesAlong(NamedTuple):
-    """What an arm escalates along a script or log, and its scores."""
-
-    escalated: Bool[np.ndarray, "time"]
-    score: Float[np.ndarray, "time"]
-
-
-def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> ChoicesAlong:
-    """The choices of an arm as the frames arrive."""
-    choice, full = Choice(arm, course, along.scene.unit, along.view.mode), along.seen.objects[-1]
-    frames = enumerate(frames_of(along.view, images=False))
-    marks, scores = np.zeros(len(along.scene), dtype=bool), np.zeros(len(along.scene))
-    for number, frame in frames:
-        marks[number] = choice.escalates(frame, partial(full.at, number))
-        scores[number] = 0.0 if choice.router is None else choice.router.score
-    return ChoicesAlong(marks, scores)
+def choices_along(arm: Arm, course: DriveSetting, along: Followed) -> PolicyTrace:
+    """The scores and choices of an arm along a script or log as the frames arrive; a score is NaN without one."""
+    choice, full = Choice(arm, course, along.scene.unit, along.sight.view.mode), along.seen.objects[-1]
+    score, escalated = np.full(len(along.scene), np.nan), np.zeros(len(along.scene), dtype=bool)
+    if arm.routing is not None and arm.allocator is not None and not isinstance(arm.allocator, FeedbackAllocator):
+        score = arm.allocator.score(along.sight)
+        rows = np.flatnonzero(~np.isnan(score))
+        escalated[rows] = arm.routing.replay(score[rows], np.zeros_like(rows), rows) > 0
+        return PolicyTrace(score, escalated)
+    for number, frame in enumerate(frames_of(along.sight.view, images=False)):
+        escalated[number] = choice.escalates(frame, partial(full.at, number))
+        score[number] = np.nan if choice.router is None else choice.router.score
+    return PolicyTrace(score, escalated)
 
 
 def calibrated(allocator: Allocator, course: DriveSetting, scenes: Sequence[Followed], *, policy: str) -> Arm:
-    """The allocator with a policy that escalates the course's share of these scenes, along their script.
+    """The allocator with a policy that escalates the course's share of these scenes, along their script or log."""
+    arm = Arm(allocator.name, allocator)
 
-    Scores with feedback depend on what is escalated: the policy of a round gives the scores of the next.
-    """
-    arm = Arm(allocator.name, allocator, Routing(FrozenThreshold(np.inf, 0.0), allocator.modes))
-    for _ in range(FEEDBACK_ROUNDS if isinstance(allocator, FeedbackAllocator) else 1):
-        scores = np.concatenate([choices_along(arm, course, along).score for along in scenes])
-        routing = Routing.calibrate(scores, course.alpha, policy=policy, modes=allocator.modes)
-        arm = replace(arm, routing=routing)
-    return arm
+    def replay(threshold: FrozenThreshold) -> PolicyTrace:
+        own = replace(arm, routing=Routing(threshold, allocator.modes))
+        score, escalated = map(np.concatenate, zip(*(choices_along(own, course, one) for one in scenes), strict=True))
+        return PolicyTrace(score[~np.isnan(score)], escalated[~np.isnan(score)])
 
-
-FEEDBACK_ROUNDS = 6
-
-
-@dataclass(frozen=True)
-class DriveOutcome:
-    """What came of one drive.
-
-    `time_lost_s` compares the way driven with that of perfect perception, at its mean speed. `loss` is the system's own
-    loss on the driven states, mean per frame; NaN on logged scenes. `compute_ms` is NaN where a cost is unknown.
-    """
-
-    unit: str
-    start: int
-    allocator: str
-    seconds: float
-    collisions: int
-    at_fault: int
-    clearance_m: float
-    hard_brakes: int
-    progress_m: float
-    time_lost_s: float
-    loss: float
-    frames: int
-    escalations: int
-    compute_ms: float
-    off_log: int | None
+    threshold, scores = keep_rate(replay, course.alpha)
+    chosen = threshold if policy.replace("-", " ") == FREE else policy
+    return replace(arm, routing=Routing.calibrate(scores, course.alpha, policy=chosen, modes=allocator.modes))
 
 
 def time_lost_s(progress_m: float, perfect_m: float, seconds: float) -> float:
@@ -388,20 +356,33 @@ def onsets(decelerations_mps2: Float[np.ndarray, "time"]) -> int:
     return int((hard & ~np.concatenate([[False], hard[:-1]])).sum())
 
 
-def outcomes(driven: Sequence[Driven], modes: Sequence[str], costs: Costs) -> list[DriveOutcome]:
-    """The outcomes of drives from one start, the last of which has perfect perception and no cost."""
-    perfect_m, rows = float(driven[-1].s_m[-1] - driven[-1].s_m[0]), []
-    for drive in driven:
-        way_m, faults = float(drive.s_m[-1] - drive.s_m[0]), [fault for _, _, fault in drive.contacts]
-        frames, calls = len(drive.escalated), int(drive.escalated.sum())
-        lost_s, spent_ms = (
-            time_lost_s(way_m, perfect_m, drive.seconds),
-            compute_ms(drive.arm, frames, calls, modes, costs),
-        )
-        about = drive.unit, drive.start, drive.arm, drive.seconds, len(faults), sum(faults)
-        motion = float(drive.clearance_m.min()), onsets(drive.action), way_m, lost_s, float(drive.loss.mean())
-        rows.append(DriveOutcome(*about, *motion, frames, calls, spent_ms, drive.off_log))
-    return rows
+def outcomes(driven: Sequence[Driven], modes: Sequence[str], costs: Costs) -> list[dict[str, Any]]:
+    """What came of the drives from one start, a row each; the last has perfect perception and no cost.
+
+    `time_lost_s` compares the way driven with that of perfect perception, at its mean speed. `loss` is the system's own
+    loss on the driven states, mean per frame; NaN on logged scenes. `compute_ms` is NaN where a cost is unknown.
+    """
+    way_m = [float(drive.s_m[-1] - drive.s_m[0]) for drive in driven]
+    return [
+        {
+            "unit": drive.unit,
+            "start": drive.start,
+            "allocator": drive.arm,
+            "seconds": drive.seconds,
+            "collisions": len(drive.contacts),
+            "at_fault": sum(contact.at_fault for contact in drive.contacts),
+            "clearance_m": float(drive.clearance_m.min()),
+            "hard_brakes": onsets(drive.action),
+            "progress_m": own_m,
+            "time_lost_s": time_lost_s(own_m, way_m[-1], drive.seconds),
+            "loss": float(drive.loss.mean()),
+            "frames": len(drive.escalated),
+            "escalations": int(drive.escalated.sum()),
+            "compute_ms": compute_ms(drive.arm, len(drive.escalated), int(drive.escalated.sum()), modes, costs),
+            "off_log": drive.off_log,
+        }
+        for drive, own_m in zip(driven, way_m, strict=True)
+    ]
 
 
 def compute_ms(arm: str, frames: int, escalations: int, modes: Sequence[str], costs: Costs) -> float:
@@ -417,29 +398,29 @@ def compute_ms(arm: str, frames: int, escalations: int, modes: Sequence[str], co
 MEASURES = ("loss", "collisions", "at_fault", "hard_brakes", "progress_m", "time_lost_s", "compute_ms")
 
 
-def summaries(rows: Sequence[DriveOutcome], draws: Draws, base: str) -> list[dict[str, Any]]:
-    """Per arm, the mean of each measure per drive, its interval, and the paired difference from the arm `base`.
+def summaries(rows: Sequence[Mapping[str, Any]], draws: Draws) -> list[dict[str, Any]]:
+    """Per arm, the mean of each measure per drive, its interval, and the paired difference from the first arm.
 
     Units are resampled. A measure that some drive lacks is None. Rows of all arms are in the same order of drives.
     """
-    by_arm = {name: [row for row in rows if row.allocator == name] for name in dict.fromkeys(r.allocator for r in rows)}
-    unit = np.unique([row.unit for row in by_arm[base]], return_inverse=True)[1]
-    number = np.bincount(unit).astype(float)
+    base, names = rows[0]["allocator"], list(dict.fromkeys(row["allocator"] for row in rows))
+    by_arm = {name: [row for row in rows if row["allocator"] == name] for name in names}
+    unit = np.unique([row["unit"] for row in by_arm[base]], return_inverse=True)[1]
+    drawn = draws.counts @ np.bincount(unit)
 
     def estimate(values: Float[np.ndarray, "drive"]) -> dict[str, float | None] | None:
-        total = np.bincount(unit, weights=values)
-        interval = draws.interval(draws.counts @ total / (draws.counts @ number))
-        mean = {"mean": float(values.mean()), "low": known(interval.low), "high": known(interval.high)}
+        bounds = draws.interval(draws.counts @ np.bincount(unit, weights=values) / drawn)
+        mean = {"mean": float(values.mean()), "low": known(bounds.low), "high": known(bounds.high)}
         return None if np.isnan(values).any() else mean
 
     table = []
     for arm, drives in by_arm.items():
+        total = {name: sum(row[name] or 0 for row in drives) for name in ("escalations", "frames", "off_log")}
         entry: dict[str, Any] = {"allocator": arm, "drives": len(drives), "base": base}
-        entry["rate"] = sum(row.escalations for row in drives) / sum(row.frames for row in drives)
-        entry["clearance_m"] = min(row.clearance_m for row in drives)
-        entry["off_log"] = sum(row.off_log or 0 for row in drives)
+        entry |= {"rate": total["escalations"] / total["frames"], "off_log": total["off_log"]}
+        entry["clearance_m"] = min(row["clearance_m"] for row in drives)
         for name in MEASURES:
-            own, first = (np.array([getattr(row, name) for row in by_arm[who]], dtype=float) for who in (arm, base))
+            own, first = (np.array([row[name] for row in by_arm[who]], dtype=float) for who in (arm, base))
             entry |= {name: estimate(own), f"{name}_change": estimate(own - first)}
         table.append(entry)
     return table

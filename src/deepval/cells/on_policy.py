@@ -5,7 +5,7 @@ frame if it is escalated. It gets nothing else of the outputs. Frames without lo
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -115,34 +115,35 @@ class OnPolicy:
 
     def calibrate(self, rate: float) -> tuple[FrozenThreshold, CausalCap]:
         """The threshold that keeps a rate by itself, and the capped one with the largest gain, on these inputs."""
-        free, score = self._free(rate)
+        free, score = keep_rate(self.replay, rate)
         others = FrozenThreshold.calibrate_each(score, [min(1.0, multiple * rate) for multiple in MULTIPLES])
         capped = [CausalCap(threshold, rate) for threshold in dict.fromkeys([free, *others])]
         value = self.table.decision_values
         gains = [math.fsum(value[self.replay(policy).escalated]) for policy in capped]
         return free, capped[int(np.argmax(gains))]
 
-    def _free(self, rate: float) -> tuple[FrozenThreshold, InputFloats]:
-        """The threshold whose replay escalates the share nearest to a rate, and the scores in that replay.
 
-        Scores depend on the threshold. So it is calibrated on the scores of the replay before, until it stays the
-        same; where that leaves the bounds known so far, in their middle.
-        """
-        nothing = FrozenThreshold(math.inf, 0.0)
-        policy, best = FrozenThreshold.calibrate(self.replay(nothing).score, rate), (math.inf, nothing, np.empty(0))
-        low, high = -math.inf, math.inf
-        for _ in range(ROUNDS):
-            score, escalated = self.replay(policy)
-            over = float(escalated.mean()) - rate
-            best = min(best, (abs(over), policy, score), key=lambda trial: trial[0])
-            again = FrozenThreshold.calibrate(score, rate)
-            if again == policy:
-                break
-            low, high = (max(low, policy.theta), high) if over > 0 else (low, min(high, policy.theta))
-            policy = again if low < again.theta < high else FrozenThreshold((low + high) / 2, 1.0)
-            if not math.isfinite(policy.theta):
-                break
-        return best[1:]
+def keep_rate(replay: Callable[[FrozenThreshold], PolicyTrace], rate: float) -> tuple[FrozenThreshold, InputFloats]:
+    """The threshold whose replay escalates the share nearest to a rate, and the scores in that replay.
+
+    Scores may depend on the threshold. So it is calibrated on the scores of the replay before, until it stays the
+    same; where that leaves the bounds known so far, in their middle.
+    """
+    nothing = FrozenThreshold(math.inf, 0.0)
+    policy, best = FrozenThreshold.calibrate(replay(nothing).score, rate), (math.inf, nothing, np.empty(0))
+    low, high = -math.inf, math.inf
+    for _ in range(ROUNDS):
+        score, escalated = replay(policy)
+        over = float(escalated.mean()) - rate
+        best = min(best, (abs(over), policy, score), key=lambda trial: trial[0])
+        again = FrozenThreshold.calibrate(score, rate)
+        if again == policy:
+            break
+        low, high = (max(low, policy.theta), high) if over > 0 else (low, min(high, policy.theta))
+        policy = again if low < again.theta < high else FrozenThreshold((low + high) / 2, 1.0)
+        if not math.isfinite(policy.theta):
+            break
+    return best[1:]
 
 
 def calibrated_by(

@@ -32,14 +32,15 @@ from deepval.perception.reported.detections import (
     has_ground_boxes,
     persistent,
 )
-from deepval.perception.reported.losses import ground_losses, perception_losses
-from deepval.perception.reported.matching import (
+from deepval.perception.reported.losses import (
     Candidates,
     GradedScores,
     Matching,
     graded_scores,
+    ground_losses,
     match_candidates,
     matching,
+    perception_losses,
 )
 from deepval.progress import Watch, unwatched
 from deepval.systems.outcomes import Branches, Outcomes, branches, join_outcomes, reweight, unit_outcomes

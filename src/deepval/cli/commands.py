@@ -302,7 +302,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "report": "report_page",
         "threshold": "routers",
         "compare": "compare",
-        "serve": "serve",
+        "serve": "report_page",
     },
     "Build cells, fit and score allocators": {
         "demo": "demo",

@@ -3,16 +3,15 @@
 With allocators, every one of them drives the same scenes, and the drives are compared in pairs.
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from json import dumps, loads
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
-from deepval.allocators import read_allocator
 from deepval.allocators.allocator import SIGNALS
 from deepval.cells import drives, sources
 from deepval.cells.drives import (
@@ -21,11 +20,12 @@ from deepval.cells.drives import (
     REFERENCE,
     Arm,
     Driven,
-    DriveOutcome,
     DriveSetting,
+    FirstContact,
     Followed,
     ModeReports,
 )
+from deepval.cells.fitting import allocator_named
 from deepval.cells.spec import ModeSpec
 from deepval.cells.unit import mode_report, used_detections
 from deepval.cli import options, terminal
@@ -33,22 +33,25 @@ from deepval.cli.build_cells import DataFiles
 from deepval.cli.commands import OptionGroup, option
 from deepval.cli.options import OUTPUT, SUBJECT, DrawOptions, Json, Workers
 from deepval.cli.terminal import say
-from deepval.datasets import DATASETS, Dataset
+from deepval.datasets import DATASETS
 from deepval.datasets.logs.log import Log
 from deepval.datasets.logs.replay import perception_at, replay_from
 from deepval.datasets.synthetic import MODES, MOST_SCENES, WorldSettings, unit_id
 from deepval.errors import InputError
+from deepval.features import Sight
 from deepval.features.views import CheapMode, View
+from deepval.files.canonical import plain
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging.draws import make_draws
-from deepval.judging.routing import POLICIES
 from deepval.perception.placing import PLACINGS, Placing, merge
 from deepval.planners.closed_loop import DrivenScene
 from deepval.planners.closed_loop import drive as driven
+from deepval.planners.idm import Idm
 from deepval.planners.observation import Planner
+from deepval.planners.pdm_closed import PdmClosed
 from deepval.planners.tracking import AX, STEP_S
 from deepval.report.html import render_drive
-from deepval.report.text_tables import MISSING, Table, TableCell, interval, number, percent, quantity
+from deepval.report.text_tables import Table, interval, lines_of, number, percent, quantity
 from deepval.tables.columns import csv_text
 from deepval.tables.costs import Costs
 from deepval.world.objects import Objects
@@ -57,19 +60,64 @@ OFF_LOG_M = 2.0
 """Beyond this distance from the logged vehicle, detections of the log no longer apply."""
 
 
-def _idm() -> Planner:
-    from deepval.planners.idm import Idm
-
-    return Idm()
-
-
-def _pdm_closed() -> Planner:
-    from deepval.planners.pdm_closed import PdmClosed
-
-    return PdmClosed()
+BY_SCORES = ("frozen threshold", "causal cap", "token bucket", "dual price", "virtual queue")
+"""Policies that need no more than scores and a rate."""
+PLANNERS: dict[str, Callable[[], Planner]] = {"idm": Idm, "pdm-closed": PdmClosed}
 
 
-PLANNERS: dict[str, Callable[[], Planner]] = {"idm": _idm, "pdm-closed": _pdm_closed}
+@dataclass(frozen=True)
+class LogOptions(OptionGroup):
+    """How logged scenes are driven."""
+
+    planner: Annotated[str | None, option("--planner", f"Logged scenes: {' or '.join(PLANNERS)}.")] = None
+    start: Annotated[str, option("--from", "Keyframes to start from: 0 or 0,10,20; all: with a second to drive.")] = "0"
+    replan: Annotated[float, option("--replan", "Seconds between plans, a multiple of 0.1.", within=(0, 1e6))] = 0.1
+    threshold: Annotated[float | None, option("--threshold", "Lowest score of detections.", within=(-1e9, 1e9))] = None
+    geometry: Annotated[str | None, option("--geometry", f"Detections to objects: {', '.join(PLACINGS)}.")] = None
+
+    def starts(self) -> list[int] | None:
+        """Keyframes to start from; None for all."""
+        parts = [part.strip() for part in self.start.split(",")]
+        if self.start != "all" and not all(part.isdecimal() and len(part) < options.LONGEST_NUMBER for part in parts):
+            raise InputError(f"--from must be a keyframe, several as 0,10,20, or all; found {self.start!r}.")
+        return None if self.start == "all" else [int(part) for part in parts]
+
+    def task(self, files: DataFiles, mode: Sequence[str], others: Sequence[str], seconds: float) -> "LogTask":
+        """The drives that are asked for; the units `others` are read as well."""
+        planner = PLANNERS[options.one_of(self.planner or "", tuple(PLANNERS), "--planner")]()
+        if files.root is None:
+            raise InputError("--root must be given: the folder of the data set's files.")
+        opened = files.open()
+        if not hasattr(opened, "read_log"):
+            names = ", ".join(name for name, reader in DATASETS.items() if hasattr(reader, "read_log"))
+            raise InputError(f"--dataset must have logged drives with a lane map ({names}); found {files.kind}.")
+        if not mode and not (self.threshold is None and self.geometry is None):
+            raise InputError("--threshold and --geometry apply only to --mode: give it too.")
+        placing = PLACINGS[options.one_of(self.geometry or "tracks", tuple(PLACINGS), "--geometry")]
+        units, parts = opened.select(files.unit_names), [text.partition("=") for text in mode]
+        named = [sources.ModeFile(name, Path(path) if sign else None, self.threshold) for name, sign, path in parts]
+        modes = sources.from_files(opened, named, units=[*units, *others]).modes if named else ()
+        return LogTask(opened, units, planner, self.starts(), seconds, self.replan, modes, placing)
+
+
+@dataclass(frozen=True)
+class WorldOptions(OptionGroup):
+    """How the synthetic world is driven."""
+
+    system: Annotated[
+        str | None, option("--system", f"Synthetic world: {', '.join(drives.CONTROLLERS)}.", words=drives.CONTROLLERS)
+    ] = None
+    scenes: Annotated[int, option("--scenes", "Synthetic world: number of scenes.", within=(1, 100_000))] = 200
+
+    def course(self, mode: Sequence[str], further: str, seconds: float, *, seed: int, alpha: float) -> DriveSetting:
+        """The setting of the drives; `further` is the number of scenes that set thresholds."""
+        system = options.one_of(self.system or "", tuple(drives.CONTROLLERS), "--system")
+        sizes = {**MODES, REFERENCE: None}
+        modes = tuple((name, sizes[options.one_of(name, tuple(sizes), "--mode")]) for name in mode)
+        if len(modes) != 2 or not further.isdecimal() or not 0 < int(further[: options.LONGEST_NUMBER]) < MOST_SCENES:
+            raise InputError("The synthetic world needs --mode twice, cheap first, and a number for --calibrate.")
+        world = WorldSettings(self.scenes + int(further), round(seconds / STEP_S) + 1)
+        return DriveSetting(system, seed=seed, settings=world, modes=modes, alpha=alpha)
 
 
 @dataclass(frozen=True)
@@ -81,7 +129,9 @@ class LoopOptions(OptionGroup):
         option("--allocator", f"{', '.join(PLAIN)}, {', '.join(SIGNALS)} or a file. Repeatable.", panel=SUBJECT),
     ] = None
     alpha: Annotated[float, option("--alpha", "Share of frames to escalate.", within=(0, 1), panel=SUBJECT)] = 0.2
-    policy: Annotated[str, option("--policy", f"{', '.join(POLICIES)}.", panel=SUBJECT)] = "frozen threshold"
+    policy: Annotated[str, option("--policy", f"{', '.join(BY_SCORES)}.", words=BY_SCORES, panel=SUBJECT)] = (
+        "frozen threshold"
+    )
     calibrate: Annotated[
         str | None,
         option("--calibrate", "Other units that set thresholds; synthetic world: their number (50).", panel=SUBJECT),
@@ -95,10 +145,12 @@ class LoopOptions(OptionGroup):
         extra = [name for name in ("calibrate", "costs", "out", "page") if getattr(self, name) is not None]
         if self.allocator is None and extra:
             raise InputError(f"--{extra[0]} applies only with --allocator: give some, such as --allocator never.")
+        options.one_of(self.policy.replace("-", " "), BY_SCORES, "--policy")
         for path in filter(None, (self.out, self.page)):
             check_writable(path)
+        self.prices()
 
-    def read_costs(self) -> Costs:
+    def prices(self) -> Costs:
         """Costs of modes and allocators."""
         return Costs.of(str(self.costs or "jetson-agx-xavier"))
 
@@ -106,33 +158,23 @@ class LoopOptions(OptionGroup):
         """The arms in the order of the options; these scenes set their thresholds."""
         arms: dict[str, Arm] = {}
         for word in self.allocator or ():
-            allocator = None if word in PLAIN else SIGNALS.get(word) or read_allocator(word)
+            allocator = None if word in PLAIN else allocator_named(word, others=PLAIN)
             name = word if allocator is None else allocator.name
             if name in arms:
                 raise InputError(f"Allocators must have different names; {name!r} is given twice: leave one out.")
-            if allocator is not None and ("image" in allocator.uses or len(allocator.modes) > 2):
-                raise InputError(f"{name} cannot drive: it must choose between two modes and read no pictures.")
-            arms[name] = (
-                Arm(word) if allocator is None else drives.calibrated(allocator, course, along, policy=self.policy)
-            )
+            if allocator is not None and (allocator.uses == {"image"} or len(allocator.modes) > 2):
+                raise InputError(f"{name} cannot drive: it must choose between two modes, and not by pictures alone.")
+            make = partial(drives.calibrated, course=course, scenes=along, policy=self.policy)
+            arms[name] = Arm(word) if allocator is None else make(allocator)
         return tuple(arms.values())
 
 
 def drive(
     *,
     files: DataFiles,
-    planner: Annotated[str | None, option("--planner", f"Logged scenes: {' or '.join(PLANNERS)}.")] = None,
-    system: Annotated[
-        str | None, option("--system", f"Synthetic world: {', '.join(drives.CONTROLLERS)}.", words=drives.CONTROLLERS)
-    ] = None,
-    start: Annotated[
-        str, option("--from", "Keyframes to start from: 0 or 0,10,20; all: those with a second to drive.")
-    ] = "0",
-    seconds: Annotated[
-        float | None, option("--seconds", "Duration of a drive: 6, synthetic world 10.", within=(0, 1e6))
-    ] = None,
-    replan: Annotated[float, option("--replan", "Seconds between plans, a multiple of 0.1.", within=(0, 1e6))] = 0.1,
-    scenes: Annotated[int, option("--scenes", "Synthetic world: number of scenes.", within=(1, 100_000))] = 200,
+    logs: LogOptions,
+    world: WorldOptions,
+    seconds: Annotated[float | None, option("--seconds", "Duration: 6, synthetic world 10.", within=(0, 1e6))] = None,
     mode: Annotated[
         list[str] | None,
         option(
@@ -140,12 +182,6 @@ def drive(
             "Perception: NAME=DETECTIONS, or a mode without a file; two, cheap first, with --allocator. Default: "
             f"everything, always; synthetic world: two of {', '.join(MODES)}, {REFERENCE}.",
         ),
-    ] = None,
-    threshold: Annotated[
-        float | None, option("--threshold", "Lowest score of the mode's detections.", within=(-1e9, 1e9))
-    ] = None,
-    geometry: Annotated[
-        str | None, option("--geometry", f"How the mode's detections become objects: {', '.join(PLACINGS)}.")
     ] = None,
     loop: LoopOptions,
     draws: DrawOptions,
@@ -162,85 +198,51 @@ def drive(
     Allocators: deepval drive --dataset synthetic --system braking --allocator random --allocator lost --alpha 0.2
     """
     loop.check()
-    if seconds is not None and not seconds:
-        raise InputError(f"--seconds must be above 0; found {seconds:g}.")
     synthetic = files.kind == "synthetic"
-    if synthetic != (system is not None) or synthetic == (planner is not None) or (synthetic and not loop.allocator):
+    if seconds is not None and seconds < STEP_S:
+        raise InputError(f"--seconds must be {STEP_S:g} or more; found {seconds:g}.")
+    ready = world.system and loop.allocator and logs == LogOptions()
+    if not (ready if synthetic else logs.planner and world == WorldOptions()):
         raise InputError(
-            "The synthetic world is driven with --system and --allocator, logged scenes with --planner: give these."
+            "The synthetic world is driven with --system and --allocator, logged scenes with --planner: give these, "
+            "without --from, --replan, --threshold and --geometry for the former and --scenes for the latter."
         )
-    if system is not None:
-        options.one_of(system, tuple(drives.CONTROLLERS), "--system")
-        sizes = {**MODES, REFERENCE: None}
-        names = [options.one_of(name, tuple(sizes), "--mode") for name in mode or ("yolov8s-320", "yolov8s-640")]
-        further = loop.calibrate or "50"
-        if len(names) != 2 or not further.isdecimal() or not 0 < int(further[: options.LONGEST_NUMBER]) < MOST_SCENES:
-            raise InputError("The synthetic world needs --mode twice, cheap first, and a number for --calibrate.")
-        world = WorldSettings(scenes + int(further), round((seconds or 10.0) / STEP_S) + 1)
-        modes = tuple((name, sizes[name]) for name in names)
-        course = DriveSetting(system, seed=draws.seed, settings=world, modes=modes, alpha=loop.alpha)
-        _report(_drive_world(files, course, scenes, loop, workers), loop, draws, json=json)
+    if synthetic:
+        names, further = mode or ("yolov8s-320", "yolov8s-640"), loop.calibrate or "50"
+        course = world.course(names, further, seconds or 10.0, seed=draws.seed, alpha=loop.alpha)
+        _report(_drive_world(files, course, world.scenes, loop, workers), loop, draws, json=json)
         return
-    opened = _open_logs(files, planner or "")
-    if mode is None and not (threshold is None and geometry is None):
-        raise InputError("--threshold and --geometry apply only to --mode: give it too.")
     if len(mode or ()) != 2 if loop.allocator else len(mode or ()) > 1:
         raise InputError("--mode must be given twice with --allocator, cheap first, and at most once without.")
-    placing = PLACINGS[options.one_of(geometry or "tracks", tuple(PLACINGS), "--geometry")]
-    units, others = opened.select(files.unit_names), options.unit_list(loop.calibrate) or []
-    parts = [text.partition("=") for text in mode or ()]
-    mode_files = [sources.ModeFile(name, Path(path) if equals else None, threshold) for name, equals, path in parts]
-    specs = sources.from_files(opened, mode_files, units=[*units, *others]).modes if parts else ()
-    task = LogTask(opened, PLANNERS[planner or ""](), _starts(start), seconds or 6.0, replan, specs, placing)
+    others = options.unit_list(loop.calibrate) or []
+    task = logs.task(files, mode or (), others, seconds or 6.0)
     if loop.allocator:
-        _report(_drive_logs(task, units, others, loop, draws.seed), loop, draws, json=json)
-        return
-    rows = list(task.drives(units))
-    if json:
-        terminal.print_json([_summary(row) for row in rows])
+        _report(_drive_logs(task, others, loop, draws.seed), loop, draws, json=json)
     else:
-        terminal.print_tables([_table(rows, planner or "")])
+        _print_drives(task, logs.planner or "", json=json)
 
 
-def _open_logs(files: DataFiles, planner: str) -> Dataset:
-    """The data set of logged scenes."""
-    options.one_of(planner, tuple(PLANNERS), "--planner")
-    if files.root is None:
-        raise InputError("--root must be given: the folder of the data set's files.")
-    opened = files.open()
-    if not hasattr(opened, "read_log"):
-        names = ", ".join(name for name, reader in DATASETS.items() if hasattr(reader, "read_log"))
-        raise InputError(
-            f"--dataset must have one logged drive with a lane map per unit ({names}); found {files.kind}."
-        )
-    return opened
-
-
-def _drive_logs(
-    task: "LogTask", units: Sequence[str], others: Sequence[str], loop: LoopOptions, seed: int
-) -> list[DriveOutcome]:
-    """The outcomes of drives on logged scenes; the units `others` set the thresholds."""
+def _drive_logs(task: "LogTask", others: Sequence[str], loop: LoopOptions, seed: int) -> list[dict[str, Any]]:
+    """A row per drive of a logged scene; the units `others` set the thresholds."""
     if loop.page is not None:
         raise InputError("--page plays drives of the synthetic world: leave it out with logged scenes.")
-    if not set(loop.allocator or ()) <= set(PLAIN) and (not others or set(others) & set(units)):
+    if not set(loop.allocator or ()) <= set(PLAIN) and (not others or set(others) & set(task.units)):
         raise InputError("--calibrate must name units that set thresholds and are not driven (--units names those).")
     course = DriveSetting("log", seed=seed, alpha=loop.alpha)
-    course = replace(course, arms=loop.ready(course, [task.along(unit) for unit in others]))
-    starts = [start for unit in terminal.watch(units, "units") for start in task.compared(unit, course)]
-    names, costs = [spec.name for spec in task.modes], loop.read_costs()
+    arms = loop.ready(course, [task.along(unit) for unit in others])
+    starts = [start for unit in terminal.watch(task.units, "units") for start in task.compare(unit, course, arms)]
+    names, costs = [spec.name for spec in task.modes], loop.prices()
     return [row for start in starts for row in drives.outcomes(start, names, costs)]
 
 
 def _drive_world(
     files: DataFiles, course: DriveSetting, scenes: int, loop: LoopOptions, workers: Workers
-) -> list[DriveOutcome]:
-    """The outcomes of drives in the synthetic world; the scenes after those that are driven set the thresholds."""
+) -> list[dict[str, Any]]:
+    """A row per drive in the synthetic world; the scenes after those that are driven set the thresholds."""
     units = files.unit_names or [unit_id(scene) for scene in range(scenes)]
     others = [unit_id(scene) for scene in range(scenes, course.settings.scenes)]
     if set(units) & set(others):
-        raise InputError(
-            f"Scenes from {others[0]} on set thresholds and are not driven: give --scenes a larger number."
-        )
+        raise InputError(f"Scenes from {others[0]} on set thresholds and are not driven: raise --scenes.")
     along = [drives.follow_script(course, unit) for unit in terminal.watch(others, "calibration scenes")]
     course, by_scene = replace(course, arms=loop.ready(course, along)), []
     with workers.start() as engine, terminal.step_bar() as step:
@@ -249,41 +251,37 @@ def _drive_world(
             by_scene.append(driven_scene)
     if loop.page is not None:
         write_atomically(loop.page, render_drive(drives.playback(course, by_scene)))
-    names = [name for name, _ in course.modes]
-    return [row for scene in by_scene for row in drives.outcomes(scene, names, loop.read_costs())]
+    names, costs = [name for name, _ in course.modes], loop.prices()
+    return [row for scene in by_scene for row in drives.outcomes(scene, names, costs)]
 
 
-def _report(rows: Sequence[DriveOutcome], loop: LoopOptions, draws: DrawOptions, *, json: bool) -> None:
+def _report(rows: Sequence[dict[str, Any]], loop: LoopOptions, draws: DrawOptions, *, json: bool) -> None:
     """Write the rows per drive, and print the means per allocator."""
-    lines = [{name: _finite_or_none(value) for name, value in asdict(row).items()} for row in rows]
     if loop.out is not None:
-        columns = {name: np.array([line[name] for line in lines], dtype=object) for name in lines[0]}
-        write_atomically(loop.out, csv_text(columns))
-    drawn = make_draws(len({row.unit for row in rows}), draws.number, draws.seed)
-    means = drives.summaries(rows, drawn, rows[0].allocator)
-    summary = [{name: _finite_or_none(value) for name, value in entry.items()} for entry in means]
+        lines = _finite(rows)
+        write_atomically(
+            loop.out, csv_text({name: np.array([line[name] for line in lines], object) for name in lines[0]})
+        )
+    summary = drives.summaries(rows, make_draws(len({row["unit"] for row in rows}), draws.number, draws.seed))
     if json:
-        terminal.print_json({"summary": summary, "drives": lines})
+        terminal.print_json(_finite({"summary": summary, "drives": rows}))
         return
-    terminal.print_tables([_loop_table(summary)])
+    terminal.print_tables([_means(_finite(summary))])
     for path in filter(None, (loop.out, loop.page)):
         say(f"Wrote {path}")
 
 
-COLUMNS = {"contacts": ("collisions", 3), "at fault": ("at_fault", 3), "hard": ("hard_brakes", 2),
-           "way m": ("progress_m", 1), "lost s": ("time_lost_s", 2), "ms": ("compute_ms", 0)}  # fmt: skip
-"""Columns of the table: measure and decimals."""
-
-
-def _loop_table(summary: Sequence[dict[str, Any]]) -> Table:
+def _means(summary: Sequence[dict[str, Any]]) -> Table:
+    """The means per allocator, and the change against the first one."""
     measure, label = ("loss", "loss") if summary[0]["loss"] else ("time_lost_s", "lost")
-    base, lines = summary[0]["base"], []
+    columns = {"contacts": ("collisions", 3), "at fault": ("at_fault", 3), "hard": ("hard_brakes", 2),
+               "way m": ("progress_m", 1), "lost s": ("time_lost_s", 2), "ms": ("compute_ms", 0)}  # fmt: skip
+    texts = []
     for entry in summary:
-        change = entry[f"{measure}_change"]
-        texts = [entry["allocator"], percent(entry["rate"], 1), number((entry["loss"] or {}).get("mean"))]
-        texts += [number(change["mean"]), interval(change["low"], change["high"])]
-        texts += [number((entry[name] or {}).get("mean"), digits) for name, digits in COLUMNS.values()]
-        lines.append(tuple(map(TableCell, (*texts, number(entry["clearance_m"], 2)))))
+        change, mean = entry[f"{measure}_change"], {name: (entry[name] or {}).get("mean") for name in drives.MEASURES}
+        own = entry["allocator"], percent(entry["rate"], 1), number(mean["loss"]), number(change["mean"])
+        measures = [number(mean[name], digits) for name, digits in columns.values()]
+        texts.append((*own, interval(change["low"], change["high"]), *measures, number(entry["clearance_m"], 2)))
     off_log = sum(entry["off_log"] for entry in summary)
     notes = (
         f"Means over {quantity(summary[0]['drives'], 'drive')} per allocator. loss: the system's on the driven states, "
@@ -291,25 +289,52 @@ def _loop_table(summary: Sequence[dict[str, Any]]) -> Table:
         "and allocator, where both are known. least: smallest clearance.",
         *([f"{quantity(off_log, 'step')} more than {OFF_LOG_M:g} m off the log."] if off_log else ()),
     )
-    header = ("allocator", "escalated", "loss", f"{label} - {base}", "95 %", *COLUMNS, "least m")
-    return Table(
-        "Closed loop", header, (tuple(lines),), notes, ("least m", "ms", "hard", "at fault", "lost s", "way m")
+    header = ("allocator", "escalated", "loss", f"{label} - {summary[0]['base']}", "95 %", *columns, "least m")
+    extra = ("least m", "ms", "hard", "at fault", "lost s", "way m")
+    return Table("Closed loop", header, lines_of(texts), notes, extra)
+
+
+def _print_drives(task: "LogTask", planner: str, *, json: bool) -> None:
+    """Print what came of each drive of a planner, without allocators."""
+    rows = _finite([row for unit in terminal.watch(task.units, "units") for row in task.drive_alone(unit)])
+    if json:
+        terminal.print_json(rows)
+        return
+    tenth = partial(number, digits=1)
+    columns: dict[str, tuple[str, Callable[[Any], str]]] = {
+        **{"scene": ("unit", str), "from": ("from", str), "s": ("seconds", tenth), "way m": ("way_m", tenth)},
+        **{"logged m": ("logged_way_m", tenth), "contacts": ("contacts", lambda contacts: str(len(contacts)))},
+        "at fault": ("contacts", lambda contacts: str(sum(contact["at_fault"] for contact in contacts))),
+        **{"clearance m": ("clearance_m", partial(number, digits=2)), "off log m": ("deviation_m", tenth)},
+        "comfort": ("comfort", partial(percent, digits=0)),
+    }
+    texts = [[form(row[name]) for name, form in columns.values()] for row in rows]
+    touched = [
+        "{unit} from {from}: ".format_map(row)
+        + "{agent} after {time_s:.1f} s, {how}, ".format_map(contact)
+        + ("at fault" if contact["at_fault"] else "not at fault")
+        + " ({ego_speed_mps:.1f} m/s, the other {agent_speed_mps:.1f} m/s)".format_map(contact)
+        for row in rows
+        for contact in row["contacts"]
+    ]
+    about = (
+        "clearance: the smallest to any logged other. off log: from the logged vehicle at the end. comfort: of all 4 s "
+        "spans."
     )
+    extra = ("logged m", "comfort")
+    terminal.print_tables([Table(f"Closed loop, {planner}", tuple(columns), lines_of(texts), (about, *touched), extra)])
 
 
-class DriveRow(NamedTuple):
-    """One drive: the unit, the state it started from, and what came of it."""
-
-    unit: str
-    start: int
-    drive: DrivenScene
+RECORDED = ("seconds", "way_m", "logged_way_m", "deviation_m", "comfort", "plans", "contacts", "pose", "speed_mps")
+"""What a row has of a drive without allocators."""
 
 
 @dataclass(frozen=True)
 class LogTask:
-    """Drives of logged scenes: planner, states to start from (None: all), duration, modes and their placing."""
+    """Drives of logged scenes: units, planner, states to start from (None: all), duration, modes and their placing."""
 
     dataset: Any
+    units: Sequence[str]
     planner: Planner
     starts: list[int] | None
     seconds: float
@@ -321,115 +346,64 @@ class LogTask:
         """What the modes report along the log; the first mode's report also as a view."""
         scene, truth = self.dataset.read_unit(unit)
         reports = [mode_report(mode, scene, truth) for mode in self.modes]
+        blind = [mode.name for mode, report in zip(self.modes, reports, strict=True) if not report.run.any()]
+        if blind:
+            raise InputError(f"{blind[0]}: its file must have frames of {unit}, such as {scene.inputs[0]}; found none.")
         used = [used_detections(mode, report) for mode, report in zip(self.modes, reports, strict=True)]
         objects = [self.placing.place(part, scene, truth) for part in used]
         reader = self.modes[0].reader
         view = View(scene, reports[0], CheapMode(reader.scores if reader else "none", self.modes[0].threshold))
         view = view.observing(objects[0]) if self.placing.observes else view
-        return Followed(scene, truth, ModeReports(reports, objects), view)
+        return Followed(scene, truth, ModeReports(reports, objects), Sight(view, images=False))
 
-    def states(self, log: Log) -> list[int]:
-        """The states to start from; by default those with a second or more left to drive."""
+    def drive(self, log: Log, objects: Mapping[str, Objects | None]) -> Iterator[tuple[int, dict[str, DrivenScene]]]:
+        """From each state a drive per entry, with these perceived objects, or the logged ones where None.
+
+        By default, the states are those with a second or more left to drive.
+        """
         every = [number for number, step in enumerate(log.states) if log.time_s[-1] - log.time_s[step] > 1.0 - 1e-6]
-        return every if self.starts is None else self.starts
+        for state in every if self.starts is None else self.starts:
+            go = partial(driven, self.planner, replay_from(log, state), seconds=self.seconds, replan_s=self.replan_s)
+            observed = {
+                name: seen if seen is None else perception_at(log, seen, state) for name, seen in objects.items()
+            }
+            yield state, {name: go(observed=own) for name, own in observed.items()}
 
-    def drive(self, log: Log, state: int, objects: Objects | None) -> DrivenScene:
-        """One drive from a state, with these perceived objects, or the logged ones where None."""
-        observed = None if objects is None else perception_at(log, objects, state)
-        replay = replay_from(log, state)
-        return driven(self.planner, replay, seconds=self.seconds, replan_s=self.replan_s, observed=observed)
+    def drive_alone(self, unit: str) -> Iterator[dict[str, Any]]:
+        """A row per start, driven with the mode, if there is one."""
+        objects = self.along(unit).seen.objects[0] if self.modes else None
+        for state, drives_here in self.drive(self.dataset.read_log(unit), {"": objects}):
+            done = drives_here[""]
+            room_m = {"clearance_m": done.clearance_m.min(), "clearances_m": done.clearance_m}
+            yield {"unit": unit, "from": state, **room_m, **{name: getattr(done, name) for name in RECORDED}}
 
-    def drives(self, units: Sequence[str]) -> Iterator[DriveRow]:
-        """Every requested drive with the mode, if there is one, unit by unit."""
-        for unit in terminal.watch(units, "units"):
-            log, objects = self.dataset.read_log(unit), self.along(unit).seen.objects[0] if self.modes else None
-            yield from (DriveRow(unit, state, self.drive(log, state, objects)) for state in self.states(log))
-
-    def compared(self, unit: str, course: DriveSetting) -> Iterator[list[Driven]]:
+    def compare(self, unit: str, course: DriveSetting, arms: Sequence[Arm]) -> Iterator[list[Driven]]:
         """For each start, the drives of all arms and last that of the logged objects.
 
         An arm chooses along the log, since the detections are those of the logged vehicle.
         """
         log, along = self.dataset.read_log(unit), self.along(unit)
         cheap, full = along.seen.objects
-        marks = {arm.name: drives.choices_along(arm, course, along).escalated for arm in course.arms}
+        marks = {arm.name: drives.choices_along(arm, course, along).escalated for arm in arms}
         objects: dict[str, Objects | None] = {
             arm: merge(cheap.where(~own[cheap.frame]), full.where(own[full.frame]))[0] for arm, own in marks.items()
         }
-        for state in self.states(log):
-            done = {arm: self.drive(log, state, seen) for arm, seen in (objects | {PERFECT: None}).items()}
+        marks[PERFECT], objects[PERFECT] = np.zeros(len(log.states), dtype=bool), None
+        for state, done in self.drive(log, objects):
             since_s = log.time_s[log.states] - log.time_s[log.states[state]]
             within = (since_s >= 0) & (since_s < done[PERFECT].seconds)
-            nothing = np.zeros(len(within), dtype=bool)
-            yield [_driven(unit, state, arm, row, marks.get(arm, nothing)[within]) for arm, row in done.items()]
+            yield [_driven(unit, state, arm, one, marks[arm][within]) for arm, one in done.items()]
 
 
 def _driven(unit: str, state: int, arm: str, done: DrivenScene, escalated: np.ndarray) -> Driven:
     """A drive of a logged scene in the form of those of the synthetic world."""
     way_m = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(done.pose[:, :2], axis=0).T))])
     off_m, none = np.hypot(*(done.pose[:, :2] - done.logged_pose[:, :2]).T), np.full(len(way_m), np.nan)
-    contacts = tuple((round(one.time_s / STEP_S), one.how, one.at_fault) for one in done.contacts)
+    contacts = tuple(FirstContact(round(one.time_s / STEP_S), one.how, one.at_fault) for one in done.contacts)
     motion = way_m, none, done.speed_mps, -done.states[:, AX], escalated, none, done.clearance_m
     return Driven(unit, arm, *motion, contacts, done.seconds, state, int((off_m > OFF_LOG_M).sum()))
 
 
-def _starts(text: str) -> list[int] | None:
-    """Keyframes from 0,10,20; None for all."""
-    if text == "all":
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and len(part) < options.LONGEST_NUMBER for part in parts):
-        raise InputError(f"--from must be a keyframe, several as 0,10,20, or all; found {text!r}.")
-    return [int(part) for part in parts]
-
-
-def _table(rows: Sequence[DriveRow], planner: str) -> Table:
-    header = ("scene", "from", "s", "way m", "logged m", "contacts", "at fault", "clearance m", "off log m", "comfort")
-    lines = tuple(tuple(map(TableCell, _texts(row))) for row in rows)
-    touched = [
-        f"{row.unit} from {row.start}: {contact.agent} after {contact.time_s:.1f} s, {contact.how}, "
-        f"{'at fault' if contact.at_fault else 'not at fault'} ({contact.ego_speed_mps:.1f} m/s, the other "
-        f"{contact.agent_speed_mps:.1f} m/s)"
-        for row in rows
-        for contact in row.drive.contacts
-    ]
-    notes = (
-        "clearance: the smallest to any logged other. off log: from the logged vehicle at the end. comfort: of all 4 s "
-        "spans.",
-        *touched,
-    )
-    return Table(f"Closed loop, {planner}", header, (lines,), notes, ("logged m", "comfort"))
-
-
-def _texts(row: DriveRow) -> tuple[str, ...]:
-    drive = row.drive
-    clearance, comfort = _finite_or_none(float(drive.clearance_m.min())), _finite_or_none(drive.comfort)
-    return (
-        *(row.unit, str(row.start), f"{drive.seconds:.1f}", number(drive.way_m, 1), number(drive.logged_way_m, 1)),
-        *(str(len(drive.contacts)), str(sum(contact.at_fault for contact in drive.contacts))),
-        *(MISSING if clearance is None else number(clearance, 2), number(drive.deviation_m, 1), percent(comfort, 0)),
-    )
-
-
-def _summary(row: DriveRow) -> dict[str, Any]:
-    drive = row.drive
-    return {
-        "unit": row.unit,
-        "from": row.start,
-        "seconds": drive.seconds,
-        "way_m": drive.way_m,
-        "logged_way_m": drive.logged_way_m,
-        "deviation_m": drive.deviation_m,
-        "comfort": _finite_or_none(drive.comfort),
-        "clearance_m": _finite_or_none(float(drive.clearance_m.min())),
-        "plans": drive.plans,
-        "contacts": [asdict(contact) for contact in drive.contacts],
-        "pose": drive.pose.tolist(),
-        "speed_mps": drive.speed_mps.tolist(),
-        "clearances_m": [_finite_or_none(value) for value in drive.clearance_m.tolist()],
-    }
-
-
-def _finite_or_none(value: Any) -> Any:
-    """The value; None in place of a number that is not finite."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _finite(content: Any) -> Any:
+    """Content as JSON holds it, with null for numbers that are not finite."""
+    return loads(dumps(plain(content)), parse_constant=lambda _: None)

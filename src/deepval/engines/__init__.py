@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from deepval.engines.driver import Crew, Engine, Map
-from deepval.engines.local import LocalCrew, check_memory
+from deepval.engines.driver import Crew, Engine, LocalCrew, Map, check_memory
 from deepval.engines.on_ray import RayCrew
 from deepval.errors import InputError
 

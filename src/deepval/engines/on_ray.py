@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from deepval.engines.driver import Crew, Done, LostWorker, Worker
-from deepval.engines.local import bound_memory, outcome
+from deepval.engines.driver import Crew, Done, LostWorker, Worker, bound_memory, outcome
 from deepval.errors import InputError, library, reason
 
 QUIET = {

@@ -9,100 +9,47 @@ import numpy as np
 from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
 
-HEIGHT_M: dict[str, float] = {
-    "Car": 1.53,
-    "Van": 2.1,
-    "Truck": 3.3,
-    "Bus": 3.2,
-    "Pedestrian": 1.75,
-    "Person_sitting": 1.3,
-    "Cyclist": 1.73,
-    "Tram": 3.5,
-    "Misc": 1.9,
+SIZE_M: dict[str, tuple[float, float, float]] = {
+    "Car": (1.53, 4.6, 1.94),
+    "Van": (2.1, 5.1, 1.83),
+    "Truck": (3.3, 10.0, 2.89),
+    "Bus": (3.2, 11.2, 2.91),
+    "Pedestrian": (1.75, 0.8, 0.67),
+    "Person_sitting": (1.3, 0.8, 0.59),
+    "Cyclist": (1.73, 1.8, 0.66),
+    "Tram": (3.5, 16.0, 2.79),
+    "Misc": (1.9, 3.0, 2.03),
 }
-LENGTH_M: dict[str, float] = {
-    "Car": 4.6,
-    "Van": 5.1,
-    "Truck": 10.0,
-    "Bus": 11.2,
-    "Pedestrian": 0.8,
-    "Person_sitting": 0.8,
-    "Cyclist": 1.8,
-    "Tram": 16.0,
-    "Misc": 3.0,
-}
-CLASSES: tuple[str, ...] = tuple(HEIGHT_M)
+CLASSES: tuple[str, ...] = tuple(SIZE_M)
 """The nine classes of features and of data sets in KITTI's style."""
-HEIGHT_M |= {"Traffic_cone": 1.06, "Barrier": 0.98, "Static": 1.0}
-LENGTH_M |= {"Traffic_cone": 0.4, "Barrier": 0.5, "Static": 0.7}
-HEIGHT_M |= {
-    "car": 1.72,
-    "truck": 2.73,
-    "bus": 3.47,
-    "trailer": 3.82,
-    "construction_vehicle": 3.13,
-    "pedestrian": 1.76,
-    "motorcycle": 1.44,
-    "bicycle": 1.27,
-    "traffic_cone": 1.06,
-    "barrier": 0.98,
+SIZE_M |= {
+    "Traffic_cone": (1.06, 0.4, 0.44),
+    "Barrier": (0.98, 0.5, 2.07),
+    "Static": (1.0, 0.7, 0.7),
+    "car": (1.72, 4.6, 1.94),
+    "truck": (2.73, 6.7, 2.29),
+    "bus": (3.47, 11.2, 2.91),
+    "trailer": (3.82, 12.0, 2.33),
+    "construction_vehicle": (3.13, 6.4, 2.53),
+    "pedestrian": (1.76, 0.73, 0.67),
+    "motorcycle": (1.44, 2.1, 0.6),
+    "bicycle": (1.27, 1.7, 0.65),
+    "traffic_cone": (1.06, 0.4, 0.44),
+    "barrier": (0.98, 0.5, 2.07),
 }
-LENGTH_M |= {
-    "car": 4.6,
-    "truck": 6.7,
-    "bus": 11.2,
-    "trailer": 12.0,
-    "construction_vehicle": 6.4,
-    "pedestrian": 0.73,
-    "motorcycle": 2.1,
-    "bicycle": 1.7,
-    "traffic_cone": 0.4,
-    "barrier": 0.5,
-}
+"""Height, length and width of each class.
 
-WIDTH_M: dict[str, float] = {
-    "Car": 1.94,
-    "Van": 1.83,
-    "Truck": 2.89,
-    "Bus": 2.91,
-    "Pedestrian": 0.67,
-    "Person_sitting": 0.59,
-    "Cyclist": 0.66,
-    "Tram": 2.79,
-    "Misc": 2.03,
-    "Traffic_cone": 0.44,
-    "Barrier": 2.07,
-    "Static": 0.7,
-    "car": 1.94,
-    "truck": 2.29,
-    "bus": 2.91,
-    "trailer": 2.33,
-    "construction_vehicle": 2.53,
-    "pedestrian": 0.67,
-    "motorcycle": 0.6,
-    "bicycle": 0.65,
-    "traffic_cone": 0.44,
-    "barrier": 2.07,
-}
-"""Median widths of labelled objects.
-
-Widths of Van, Truck, Person_sitting, Cyclist, Tram and Misc are from the labels of KITTI's 21 tracking sequences, the
-others from nuScenes' v1.0-mini keyframes, whose cars and pedestrians have the lengths above.
+Widths are medians of labelled objects. Widths of Van, Truck, Person_sitting, Cyclist, Tram and Misc are from the labels
+of KITTI's 21 tracking sequences, the others from nuScenes' v1.0-mini keyframes, whose cars and pedestrians have the
+lengths here.
 """
+HEIGHT_M, LENGTH_M, WIDTH_M = ({name: size_m[axis] for name, size_m in SIZE_M.items()} for axis in range(3))
 
 SUPER_CLASS: dict[str, str] = {
-    "Car": "vehicle",
-    "Van": "vehicle",
-    "Truck": "vehicle",
-    "Bus": "vehicle",
-    "Tram": "vehicle",
-    "Misc": "vehicle",
-    "Pedestrian": "person",
-    "Person_sitting": "person",
+    **dict.fromkeys(("Car", "Van", "Truck", "Bus", "Tram", "Misc"), "vehicle"),
+    **dict.fromkeys(("Pedestrian", "Person_sitting"), "person"),
     "Cyclist": "cyclist",
-    "Traffic_cone": "static",
-    "Barrier": "static",
-    "Static": "static",
+    **dict.fromkeys(("Traffic_cone", "Barrier", "Static"), "static"),
 }
 
 COCO_CLASSES: dict[str, str] = {

@@ -48,7 +48,23 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Latency:
+class _Measured:
+    """The fields that measured budgets share; `Latency` describes them."""
+
+    alpha: float
+    costs: Any = None
+    accounting: Accounting = "cascade"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", share_of_inputs(self.alpha))
+        if not isinstance(self.accounting, str) or self.accounting not in ("cascade", "skipping"):
+            raise InputError(f"accounting must be 'cascade' or 'skipping'; found {quote(self.accounting)}.")
+        if self.costs is not None:
+            object.__setattr__(self, "costs", Costs.of(self.costs))
+
+
+@dataclass(frozen=True)
+class Latency(_Measured):
     """Every input may take C_c + alpha*C_f milliseconds on average, including the allocator's own time.
 
     Attributes:
@@ -57,18 +73,12 @@ class Latency:
         accounting: Whether the full mode runs after the cheap one ("cascade") or instead of it ("skipping").
     """
 
-    alpha: float
-    costs: Any = None
-    accounting: Accounting = "cascade"
     kind: ClassVar[str] = "latency"
     convention: ClassVar[Convention] = "ms"
 
-    def __post_init__(self) -> None:
-        _check_measured(self)
-
 
 @dataclass(frozen=True)
-class Energy:
+class Energy(_Measured):
     """Every input may take C_c + alpha*C_f millijoules on average, including the allocator's own energy.
 
     Attributes:
@@ -78,9 +88,6 @@ class Energy:
         convention: Rails that are counted: "mj" (module), "mj_gpu" (GPU rail only) or "mj_all" (all rails).
     """
 
-    alpha: float
-    costs: Any = None
-    accounting: Accounting = "cascade"
     convention: Convention = "mj"
     kind: ClassVar[str] = "energy"
 
@@ -89,11 +96,11 @@ class Energy:
             raise InputError(
                 f"The convention of an energy budget must be one of {RAILS}; found {quote(self.convention)}."
             )
-        _check_measured(self)
+        super().__post_init__()
 
 
 @dataclass(frozen=True)
-class Money:
+class Money(_Measured):
     """Every input may take C_c + alpha*C_f dollars on average, including the allocator's own cost.
 
     Attributes:
@@ -102,14 +109,8 @@ class Money:
         accounting: As for `Latency`.
     """
 
-    alpha: float
-    costs: Any = None
-    accounting: Accounting = "cascade"
     kind: ClassVar[str] = "money"
     convention: ClassVar[Convention] = "usd"
-
-    def __post_init__(self) -> None:
-        _check_measured(self)
 
 
 Measured = Latency | Energy | Money
@@ -148,14 +149,6 @@ def _of_share(share: Any) -> Selection:
         f"A budget must be a share of the inputs such as 0.2, or Selection, Latency, Energy or Money; found "
         f"{quote(share)}."
     )
-
-
-def _check_measured(budget: Measured) -> None:
-    object.__setattr__(budget, "alpha", share_of_inputs(budget.alpha))
-    if not isinstance(budget.accounting, str) or budget.accounting not in ("cascade", "skipping"):
-        raise InputError(f"accounting must be 'cascade' or 'skipping'; found {quote(budget.accounting)}.")
-    if budget.costs is not None:
-        object.__setattr__(budget, "costs", Costs.of(budget.costs))
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,17 @@ import numpy as np
 
 from deepval.arrays import Float, InputFloats, InputInts, InputNumbers, Int
 from deepval.errors import InputError
-from deepval.judging import causal_bounds, selections
+from deepval.judging import selections
 from deepval.judging.allowances import Allowance, no_prize
 from deepval.judging.policies import (
+    BOUNDS,
     AdaptiveThreshold,
     CausalCap,
     FrozenThreshold,
     Policy,
     TokenBucket,
+    by_unit,
+    highest,
 )
 from deepval.judging.priced_policies import ConformalHarm, DualPrice, ReplayThreshold, VirtualQueue, score_scale
 from deepval.judging.resamples import Resamples, Sample
@@ -267,9 +270,9 @@ def _acceptances(
 def _acceptances_by_fold(score: InputFloats, table: ValueTable, folds: int, rate: float) -> Iterator[Acceptance]:
     """Every policy, calibrated for each fold of units on the others, after the same scores in hindsight."""
     at, value = times(table), table.decision_values
-    yield Acceptance("all units", None, causal_bounds.highest(score, max(1, math.floor(rate * len(table) + 0.5))))
-    for name, accept in causal_bounds.BOUNDS.items():
-        weights = causal_bounds.by_unit(table.unit, at, lambda rows, of=accept: of(score[rows], rate, value[rows]))
+    yield Acceptance("all units", None, highest(score, max(1, math.floor(rate * len(table) + 0.5))))
+    for name, accept in BOUNDS.items():
+        weights = by_unit(table.unit, at, lambda rows, of=accept: of(score[rows], rate, value[rows]))
         yield Acceptance(name, None, weights)
     present, rank = np.unique(table.unit, return_inverse=True)
     fold, calibrating = rank.reshape(len(table)) % folds, len(present) - math.ceil(len(present) / folds)

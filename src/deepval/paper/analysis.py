@@ -1,8 +1,8 @@
 """One analysis, declared: what it takes, how its rows are computed and printed, and what the paper calls it.
 
 `deepval analyse NAME`, `deepval reproduce` and docs/analyses.md are made from these declarations. To add an analysis,
-write `analyses/NAME.py` with a row class (`paper.row_columns`), functions `rows(...)` and `table(...)`, and `declare`,
-and add its name to `GROUPS` below.
+write `analyses/NAME.py` with a docstring that ends in the paragraph for its users (`details`), a row class
+(`paper.row_columns`), functions `rows(...)` and `table(...)`, and `declare`, and add its name to `GROUPS` below.
 """
 
 import inspect
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from deepval.cells.folder import BuiltCell
 from deepval.judging.allowances import Selection
@@ -43,10 +43,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 ANALYSES = tuple(name for names in GROUPS.values() for name in names)
 REPORT_ONLY = ("overview", "pooled", "charged")
 """Analyses that appear in a report and are not commands; one module declares them."""
-
-CELLS = {"cells": "cells"}
-LOCATED = {"cells": "cells", "located": "located"}
-RESULTS = {"results": "results"}
 
 
 def _is_first_of_pair(cell: BuiltCell) -> bool:
@@ -182,7 +178,7 @@ class Analysis:
     over_cells: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     over_cells_table: Callable[[Sequence[Any]], Table] | None = None
     summary_is_record: bool = False
-    takes: Mapping[str, str] = field(default_factory=lambda: CELLS)
+    takes: Mapping[str, str] = field(default_factory=lambda: {"cells": "cells"})
     by: Literal["cell", "view", "pair", "set"] = "set"
     whole: bool = False
     records: Callable[[Any], Sequence[Any]] | None = None
@@ -265,13 +261,21 @@ FUNCTIONS = ("rows", "table", "tables", "chart", "figure", "over_cells", "over_c
 def declare(module: str, **about: Any) -> Analysis:
     """The analysis of a module, with its name and the functions in it; `about` has the other fields.
 
-    A module with `tables` may use `table` as it likes.
+    Unless they are in `about`: its details are the last paragraph of the module's docstring, its row class is the one
+    that `rows` returns, and it takes the cells, their located specifications and the results that `rows` has as
+    arguments. A module with `tables` may use `table` as it likes.
     """
     content = vars(sys.modules[module]) | about
     functions = {name: content[name] for name in FUNCTIONS if name in content}
     if "tables" in functions:
         functions.pop("table", None)
-    return Analysis(module.rpartition(".")[2].replace("_", "-"), **about | functions)
+    arguments, returned = inspect.signature(content["rows"]).parameters, content["rows"].__annotations__["return"]
+    usual = {
+        "details": " ".join((content["__doc__"] or "").split("\n\n")[-1].split()),
+        "kind": (*get_args(returned), returned)[0],
+        "takes": {part: part for part in ("cells", "located", "results") if part in arguments},
+    }
+    return Analysis(module.rpartition(".")[2].replace("_", "-"), **usual | about | functions)
 
 
 PASSED = frozenset({"watch", "map_fits"})

@@ -21,7 +21,7 @@ from deepval.geometry.camera import LiftSettings, lift, rigid_range_m
 from deepval.geometry.classes import HEIGHT_M, LENGTH_M, WIDTH_M, lookup, super_class
 from deepval.geometry.vehicle import rectangles_m
 from deepval.perception.reported.detections import Detections, DetectionSet, ground_boxes
-from deepval.perception.reported.matching import MOST_APART_M, OnGround, assignment, near_pairs, reference_standing
+from deepval.perception.reported.losses import MOST_APART_M, OnGround, assignment, near_pairs, reference_standing
 from deepval.world.objects import Objects, box_objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth

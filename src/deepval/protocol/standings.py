@@ -212,35 +212,23 @@ def track_standings(
     stored, _ = (path and sealed_or_none(path, SCHEMA, WHAT)) or ({}, b"")
     if stored.get("key") == key:
         return stored["rows"]
-    rows = _standings(cells, accepted, flagged, alphas, draws=draws, seed=seed, cache=cache)
-    if path is not None:
-        write_sealed(path, SCHEMA, {"key": key, "rows": rows})
-    return rows
-
-
-def _standings(
-    cells: Mapping[str, TrackedCell],
-    accepted: Sequence[Submission],
-    flagged: Collection[str],
-    alphas: Sequence[float],
-    *,
-    draws: int,
-    seed: int,
-    cache: Path | None,
-) -> dict[str, Any]:
-    """The rows of `track_standings` as plain dicts, without the cache of standings."""
     overall: list[Standing] = []
-    single: dict[str, list[Standing]] = {key: [] for key in cells}
+    single: dict[str, list[Standing]] = {label: [] for label in cells}
     seeds = _seeds(cells, seed)
     for convention in _conventions(cells):
         bases = {
-            key: _cell_basis(cell, accepted, alphas, convention=convention, draws=draws, seed=seeds[key], cache=cache)
-            for key, cell in cells.items()
+            label: _cell_basis(
+                cell, accepted, alphas, convention=convention, draws=draws, seed=seeds[label], cache=cache
+            )
+            for label, cell in cells.items()
         }
         overall += standings_of_bases(bases, unranked=flagged)
-        for key, judged in bases.items():
-            single[key] += standings_of_bases({key: judged}, unranked=flagged)
-    return {"overall": [*map(dict, overall)], "by_cell": {key: [*map(dict, rows)] for key, rows in single.items()}}
+        for label, judged in bases.items():
+            single[label] += standings_of_bases({label: judged}, unranked=flagged)
+    rows = {"overall": [*map(dict, overall)], "by_cell": {label: [*map(dict, own)] for label, own in single.items()}}
+    if path is not None:
+        write_sealed(path, SCHEMA, {"key": key, "rows": rows})
+    return rows
 
 
 def _seeds(cells: Mapping[str, TrackedCell], seed: int) -> dict[str, int]:

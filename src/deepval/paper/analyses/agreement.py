@@ -1,4 +1,7 @@
-"""Cells -> how far perception gain and decision value agree in sign: docs/definitions.md, Agreement."""
+"""Cells -> how far perception gain and decision value agree in sign: docs/definitions.md, Agreement.
+
+Perception gain (E1 to E8) against decision value: rank correlation, harm where perception improves, signs that differ.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -109,13 +112,8 @@ def chart(rows: Sequence[GainRow]) -> Chart:
 AGREEMENT = declare(
     __name__,
     shows="Compare perception gain with decision value",
-    details=(
-        "Perception gain (E1 to E8) against decision value: rank correlation, harm where perception "
-        "improves, signs that differ."
-    ),
     see="definitions.md#agreement",
     paper="sign agreement",
     example="cells/braking-monocular",
-    kind=GainRow,
     by="cell",
 )

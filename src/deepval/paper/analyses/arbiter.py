@@ -2,6 +2,10 @@
 
 docs/definitions.md, Arbiter. Learned allocators must be fitted on training units only; the choice is judged once, on
 the test units.
+
+At each budget the allocator with the largest gain on validation units, and its nDG on test units beside that of one
+allocator for all budgets. Candidates are signals without a fit and the recipes of --allocator, fitted on training
+units.
 """
 
 import warnings
@@ -167,15 +171,9 @@ def chart(rows: Sequence[ArbiterRow]) -> Chart:
 ARBITER = declare(
     __name__,
     shows="Choose an allocator for each budget",
-    details=(
-        "At each budget the allocator with the largest gain on validation units, and its nDG on test units beside that "
-        "of one allocator for all budgets. Candidates are signals without a fit and the recipes of --allocator, fitted "
-        "on training units."
-    ),
     see="definitions.md#arbiter",
     paper="budget-adaptive arbiter",
     example="cells/braking-monocular -a router-gbm-value -a router-mlp-value",
-    kind=ArbiterRow,
     takes={"cells": "cells", "scores": "train_scores"},
     by="cell",
     judges=True,

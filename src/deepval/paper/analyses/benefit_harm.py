@@ -2,6 +2,8 @@
 
 docs/definitions.md, Where the gap goes: gap = missed benefit + selected harm - benefit that even the oracle must leave
 under the budget. Differences with random are paired; means over cells use the joint bootstrap (Means over cells).
+
+Benefit captured and harm incurred against random, by cell and as means over cells, and the gap to the oracle by sign.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +15,7 @@ from deepval.diagnostics import DIAGNOSTICS, PLANNING_DIAGNOSTICS
 from deepval.errors import InputError
 from deepval.judging.comparison import Comparison, compare
 from deepval.judging.over_cells import PooledComparison, compare_over
-from deepval.paper.analysis import RESULTS, declare
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, mean_of_all
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.figures import style
@@ -300,12 +302,6 @@ def figure(rows: Sequence[BenefitHarmRow]) -> Any:
 BENEFIT_HARM = declare(
     __name__,
     shows="Show captured benefit and incurred harm",
-    details=(
-        "Benefit captured and harm incurred against random, by cell and as means over cells, and the gap to "
-        "the oracle by sign."
-    ),
     paper="benefit captured and harm incurred",
     example="cells/braking-monocular cells/braking-oracle",
-    kind=BenefitHarmRow,
-    takes=RESULTS,
 )

@@ -2,6 +2,9 @@
 
 Decision values are signed, so the costs that qualify may form several intervals: docs/definitions.md. Rankings are
 scored at every capacity, including rankings of allocators that cannot pay for themselves.
+
+The costs per input at which a ranking still reaches random's gain, by cell; medians over cells, and whether the
+measured cost is among them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -209,10 +212,6 @@ def chart(rows: Sequence[BreakEvenRow]) -> Chart:
 BREAK_EVEN = declare(
     __name__,
     shows="Show what a ranking may cost per input",
-    details=(
-        "The costs per input at which a ranking still reaches random's gain, by cell; medians over cells, "
-        "and whether the measured cost is among them."
-    ),
     paper="break-even overhead",
     example="cells/braking-monocular --costs jetson-agx-xavier --alpha 0.2",
     kind=(BreakEvenRow, AffordableRow),

@@ -2,6 +2,8 @@
 
 Under a measured budget an allocator pays for itself first and escalates with what is left: docs/costs.md. The paper's
 table of overheads gives the median over cells; here the median is taken over the cells whose modes cost the same.
+
+nDG by level under measured budgets beside free ones, and the share of inputs left to escalate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -229,7 +231,6 @@ def chart(rows: Sequence[ChargedRow]) -> Chart:
 BUDGETS = declare(
     __name__,
     shows="Show allocators under measured budgets",
-    details="nDG by level under measured budgets beside free ones, and the share of inputs left to escalate.",
     see="definitions.md#measured-budgets",
     paper="measured budgets, overheads",
     example="cells/braking-monocular --costs jetson-agx-xavier --figure budgets.pdf",

@@ -3,6 +3,8 @@
 A ranking escalates exactly k inputs (a quota), the oracle at most k (a capacity). If at least k inputs have V >= 0, the
 best choice of exactly k gains as much as the best of at most k, so both have the same oracle. Otherwise the quota must
 be filled with the smallest harms, and loses their sum.
+
+Whether enough inputs are not harmed for a quota and a capacity to have the same oracle.
 """
 
 from collections.abc import Mapping, Sequence
@@ -98,9 +100,7 @@ def chart(rows: Sequence[CapacityRow]) -> Chart:
 CAPACITY = declare(
     __name__,
     shows="Show whether a quota forces harm",
-    details="Whether enough inputs are not harmed for a quota and a capacity to have the same oracle.",
     paper="quota and capacity",
     example="cells/braking-monocular",
-    kind=CapacityRow,
     judges=True,
 )

@@ -1,4 +1,7 @@
-"""Cells with their data -> objects in the corridor that only one mode reports, on affected inputs, from above."""
+"""Cells with their data -> objects in the corridor that only one mode reports, on affected inputs, from above.
+
+Objects in the corridor that only one mode reports, on helped and harmed inputs; --figure draws them from above.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +13,7 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import objects_of_mode, unit_data
 from deepval.errors import InputError
 from deepval.paper.analyses.mechanism import changes_of
-from deepval.paper.analysis import LOCATED, declare
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import CellName, Units, column, loss_table
 from deepval.progress import Watch, unwatched
 from deepval.report.figures.inputs import differences
@@ -87,16 +90,10 @@ def table(rows: Sequence[ChangeRow]) -> Table:
 CHANGES = declare(
     __name__,
     shows="Show corridor objects that one mode reports",
-    details=(
-        "Objects in the corridor that only one mode reports, on helped and harmed inputs; --figure draws them "
-        "from above."
-    ),
     see="analyses.md#gallery",
     paper="bird's-eye view of what escalation changes",
     example="cells/braking-oracle --root kitti_tracking --mode a=a.parquet --mode b=b.parquet --figure changes.png",
-    kind=ChangeRow,
     figure=differences,
-    takes=LOCATED,
     by="cell",
     needs_data=True,
     empty="no object in the corridor differs between the modes on an affected input.",

@@ -1,4 +1,7 @@
-"""Cells -> what benefit and harm are made of, loss term by loss term, from a cell's terms.parquet."""
+"""Cells -> what benefit and harm are made of, loss term by loss term, from a cell's terms.parquet.
+
+Total benefit and total harm of each loss term.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -81,9 +84,7 @@ def chart(rows: Sequence[CompositionRow]) -> Chart:
 COMPOSITION = declare(
     __name__,
     shows="Split benefit and harm by loss term",
-    details="Total benefit and total harm of each loss term.",
     paper="harm composition",
     example="cells/braking-monocular",
-    kind=CompositionRow,
     by="cell",
 )

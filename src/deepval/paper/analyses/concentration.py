@@ -1,9 +1,13 @@
-"""Results of several cells -> how much depends on one unit: the oracle's gain, the realised gain, the nDG."""
+"""Results of several cells -> how much depends on one unit: the oracle's gain, the realised gain, the nDG.
+
+The unit with the largest share of the possible gain, the gain realised elsewhere, and the least nDG with any one unit
+left out.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.paper.analysis import RESULTS, declare
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     AllocatorName,
     CellName,
@@ -89,12 +93,6 @@ def chart(rows: Sequence[ConcentrationRow]) -> Chart:
 CONCENTRATION = declare(
     __name__,
     shows="Show how much depends on one unit",
-    details=(
-        "The unit with the largest share of the possible gain, the gain realised elsewhere, and the least "
-        "nDG with any one unit left out."
-    ),
     paper="leave-one-out, concentration audit",
     example="cells/braking-monocular",
-    kind=ConcentrationRow,
-    takes=RESULTS,
 )

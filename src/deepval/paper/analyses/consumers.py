@@ -1,6 +1,8 @@
 """Cells of several consumers -> how far their decision values agree in sign and order: docs/definitions.md, Agreement.
 
 Only cells that share data set, modes and geometry are paired; they are compared on the inputs that both can judge.
+
+Opposite signs, pairs of inputs in opposite order, and gamma for two consumers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -129,10 +131,8 @@ def chart(rows: Sequence[ConsumerPair]) -> Chart:
 CONSUMERS = declare(
     __name__,
     shows="Compare two consumers of the same perception",
-    details="Opposite signs, pairs of inputs in opposite order, and gamma for two consumers.",
     paper="cross-consumer signs, pairwise disagreement",
     example="cells/braking-monocular cells/receding-horizon-monocular",
-    kind=ConsumerPair,
     by="view",
     least=2,
 )

@@ -291,7 +291,6 @@ def pooled_chart(rows: Sequence[Contrast]) -> Chart:
 
 ON_LABELS: dict[str, Any] = {
     "see": "analyses.md#labels",
-    "kind": Contrast,
     "chart": pooled_chart,
     "takes": {"results": "relabelled"},
 }

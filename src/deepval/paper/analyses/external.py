@@ -2,6 +2,8 @@
 
 docs/definitions.md, External track. All five losses are recombined from the terms of one plan, so the cells of a
 planner that differ only in the weights of the loss give the same rows, and one of them is enough.
+
+Published planners under five losses, their agreement, and their viability against constant velocity.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -321,11 +323,9 @@ def _viability(rows: Sequence[ViabilityRow]) -> Table:
 EXTERNAL = declare(
     __name__,
     shows="Compare published planners under five losses",
-    details=("Published planners under five losses, their agreement, and their viability against constant velocity."),
     see="definitions.md#external-track",
     paper="external planners",
     example="cells/pdm-closed-safety-tracks cells/idm-safety-tracks",
-    kind=ExternalTrack,
     tables=external_tables,
     whole=True,
     records=lambda track: track.losses,

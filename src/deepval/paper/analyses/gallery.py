@@ -2,6 +2,9 @@
 
 The paper's rule: of the six most harmed and the six most helped frames, one per unit at most, those whose decisive
 change is an added detection or a recovered object. docs/analyses.md, Gallery.
+
+The most harmed and most helped frames and the object that decides each; --figure draws crops around it, with added and
+recovered objects marked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +21,7 @@ from deepval.cells.unit import unit_plans
 from deepval.files import reading
 from deepval.geometry.camera import Camera, image_points_px
 from deepval.paper.analyses.mechanism import changes_of
-from deepval.paper.analysis import LOCATED, Option, declare
+from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import CellName, Units, column, declared_table, loss_table, or_dash, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.figures import style
@@ -236,15 +239,9 @@ def table(rows: Sequence[GalleryRow]) -> Table:
 GALLERY = declare(
     __name__,
     shows="Show the most harmed and most helped frames",
-    details=(
-        "The most harmed and most helped frames and the object that decides each; --figure draws crops around it, with "
-        "added and recovered objects marked."
-    ),
     see="analyses.md#gallery",
     paper="galleries, concept figure",
     example="cells/braking-monocular --root kitti_tracking --mode a=a.parquet --mode b=b.parquet --figure gallery.png",
-    kind=GalleryRow,
-    takes=LOCATED,
     by="cell",
     needs_data=True,
 )

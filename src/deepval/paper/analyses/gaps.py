@@ -2,6 +2,8 @@
 
 The parts are computed by `split_gap` in judging/audits.py. The split describes this protocol only. The causal term is
 negative where the cap skips harmful inputs that the ranking selects.
+
+The gap to the zero-cost oracle as overhead, ranking and causal enforcement, by cell and as means.
 """
 
 from collections.abc import Mapping, Sequence
@@ -169,7 +171,6 @@ def figure(rows: Sequence[GapRow]) -> Any:
 GAPS = declare(
     __name__,
     shows="Split the gap to the oracle into its causes",
-    details="The gap to the zero-cost oracle as overhead, ranking and causal enforcement, by cell and as means.",
     see="definitions.md#where-the-gap-goes",
     paper="overhead, ranking, causal",
     example="cells/braking-monocular -a router-mlp-value -a gate-ridge",

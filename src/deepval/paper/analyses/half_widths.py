@@ -1,9 +1,12 @@
-"""Results of several cells -> the typical width of their intervals: what size of difference a cell can show."""
+"""Results of several cells -> the typical width of their intervals: what size of difference a cell can show.
+
+Median half-width of the paired interval, by cell and budget.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.paper.analysis import RESULTS, declare
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import CellName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, percent
@@ -51,9 +54,6 @@ def chart(rows: Sequence[WidthRow]) -> Chart:
 HALF_WIDTHS = declare(
     __name__,
     shows="Show how wide the intervals are",
-    details="Median half-width of the paired interval, by cell and budget.",
     paper="typical half-widths",
     example="cells/braking-monocular result.json",
-    kind=WidthRow,
-    takes=RESULTS,
 )

@@ -3,6 +3,9 @@
 Diagnostics use information that no vehicle has and are listed apart from deployable allocators. A mark is a verdict on
 realised
 gain against random (docs/definitions.md, Interval and verdict), not a rank.
+
+Normalized decision gain (nDG) of every allocator on the test units, by cell and budget, marked where it differs from
+random; diagnostics in their own section.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -196,12 +199,7 @@ def chart(rows: Sequence[HeldOutRow]) -> Chart:
 HELD_OUT = declare(
     __name__,
     shows="Show every allocator on the test units",
-    details=(
-        "Normalized decision gain (nDG) of every allocator on the test units, by cell and budget, marked "
-        "where it differs from random; diagnostics in their own section."
-    ),
     paper="held-out tables",
     example="cells/braking-monocular cells/braking-oracle",
-    kind=HeldOutRow,
     takes={"results": "results", "diagnostic_results": "diagnostic_results", "diagnostic_names": "diagnostic_names"},
 )

@@ -2,6 +2,8 @@
 
 The optimum is an exact knapsack over all modes in milliseconds or millijoules (judging/selections.py). A plan that is
 best in one unit is also charged in the others: the best plan for energy need not keep the latency budget.
+
+Choosing among several modes beside the top mode alone, in milliseconds and millijoules.
 """
 
 from collections.abc import Mapping, Sequence
@@ -143,11 +145,9 @@ def chart(rows: Sequence[LadderRow]) -> Chart:
 LADDER = declare(
     __name__,
     shows="Show the worth of choosing among several modes",
-    details="Choosing among several modes beside the top mode alone, in milliseconds and millijoules.",
     see="definitions.md#more-than-two-modes",
     paper="multi-fidelity ladder",
     example="cells/braking-monocular --alpha 0.1 --alpha 0.2",
-    kind=LadderRow,
     takes={"cells": "cells", "costs": "costs"},
     budgets=("latency", "energy"),
     judges=True,

@@ -1,6 +1,8 @@
 """Cells with their data -> the error of monocular range against the reference, by mode and band of ranges.
 
 docs/definitions.md, Lift bias.
+
+Lifted range minus reference range, by mode and band of ranges; also with the whole rigid transform.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +13,7 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import input_frames, unit_data
 from deepval.errors import InputError
-from deepval.paper.analysis import LOCATED, Option, declare
+from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import Units, column, count, decimals, declared_table
 from deepval.perception.placing import lift_bias
 from deepval.perception.reported.detections import DetectionSet
@@ -99,11 +101,8 @@ def chart(rows: Sequence[LiftRow]) -> Chart:
 LIFT = declare(
     __name__,
     shows="Show the error of lifted ranges",
-    details="Lifted range minus reference range, by mode and band of ranges; also with the whole rigid transform.",
     see="definitions.md#lift-bias",
     paper="lift bias",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    kind=LiftRow,
-    takes=LOCATED,
     needs_data=True,
 )

@@ -3,6 +3,9 @@
 Counts of false positives and misses come from a cell's folder; numbers of detections, recovered misses, false positives
 that the system reacts to, recovered misses that it needs and needed detections that are lost come from its data, if
 available.
+
+Changes of false positives, misses and boxes on helped, harmed and unaffected inputs; with the data, what the system
+acts on.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +23,7 @@ from deepval.geometry.boxes import frame_pairs, iou
 from deepval.geometry.classes import super_class
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.resamples import Ratio, ratio
-from deepval.paper.analysis import LOCATED, declare
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     CellColumns,
     Form,
@@ -35,7 +38,7 @@ from deepval.paper.row_columns import (
 )
 from deepval.paper.row_columns import share as in_percent
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes
-from deepval.perception.reported.matching import MOST_APART_M, Matching, ground_matching, matching
+from deepval.perception.reported.losses import MOST_APART_M, Matching, ground_matching, matching
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table, interval, number
@@ -361,14 +364,8 @@ def chart(rows: Sequence[MechanismRow]) -> Chart:
 MECHANISM = declare(
     __name__,
     shows="Show which detections help and which harm",
-    details=(
-        "Changes of false positives, misses and boxes on helped, harmed and unaffected inputs; with the "
-        "data, what the system acts on."
-    ),
     see="analyses.md#harm-mechanism",
     paper="harm mechanism",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    kind=MechanismRow,
-    takes=LOCATED,
     by="cell",
 )

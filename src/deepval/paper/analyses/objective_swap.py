@@ -1,6 +1,9 @@
 """Results of recipes fitted on decision value and on perception gains -> what training on decision value is worth.
 
 Architecture, inputs, settings and fit units stay the same; only the label is swapped. Above 0, decision value is ahead.
+
+The same allocators fitted on decision value and on perception gains (E1, E5, E8): paired differences by cell and
+pooled, and wins.
 """
 
 from collections.abc import Mapping, Sequence
@@ -66,10 +69,6 @@ def tables(rows: Sequence[contrasts.Contrast]) -> list[Table]:
 OBJECTIVE_SWAP = declare(
     __name__,
     shows="Compare fits on decision value and perception gain",
-    details=(
-        "The same allocators fitted on decision value and on perception gains (E1, E5, E8): paired "
-        "differences by cell and pooled, and wins."
-    ),
     paper="training on perception gain",
     example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a gate-gbm",
     **contrasts.ON_LABELS,

@@ -1,6 +1,8 @@
 """Cells with their data -> what every mode detects: objects in the image, detected, false positives, recall by range.
 
 Detections are matched to the logged objects as a planner's observation is built (docs/definitions.md, Observations).
+
+Objects in view, detected ones and false positives per frame, recall by range, and unmatched frames.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +13,7 @@ import numpy as np
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import input_frames, unit_data
-from deepval.paper.analysis import LOCATED, declare
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import CellName, Units, column, count, decimals, declared_table
 from deepval.paper.row_columns import share as in_percent
 from deepval.perception.placing import PLACINGS, Tracks, reference_partners
@@ -108,11 +110,8 @@ def table(rows: Sequence[ObservationRow]) -> Table:
 OBSERVATIONS = declare(
     __name__,
     shows="Show what every mode detects",
-    details="Objects in view, detected ones and false positives per frame, recall by range, and unmatched frames.",
     see="definitions.md#observations",
     paper="statistics of the observation builder",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    kind=ObservationRow,
-    takes=LOCATED,
     needs_data=True,
 )

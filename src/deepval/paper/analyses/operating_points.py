@@ -5,6 +5,9 @@ thresholds minimise each mode's own downstream loss on training and validation u
 A threshold is a number on the scale of a mode's own scores; 0.25 means a probability. Thresholds of raw scores are
 quantiles over the boxes of the training units. A mode without scores, or with the same score for all boxes, has no
 other threshold.
+
+Harm under thresholds matched by boxes, F1 or precision (S0 to S3), under 25 pairs of thresholds, and under thresholds
+tuned on the loss of each mode.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +22,7 @@ from deepval.cells.spec import CellSpec, ModeSpec, units_of
 from deepval.cells.unit import UnitData, input_frames, objects_of_mode, unit_data, used_detections, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analysis import LOCATED, Option, declare
+from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import (
     CellColumns,
     HarmColumns,
@@ -464,15 +467,9 @@ def _notes(rows: Sequence[OperatingRow]) -> Iterator[str]:
 OPERATING_POINTS = declare(
     __name__,
     shows="Show harm at other detection thresholds",
-    details=(
-        "Harm under thresholds matched by boxes, F1 or precision (S0 to S3), under 25 pairs of thresholds, "
-        "and under thresholds tuned on the loss of each mode."
-    ),
     see="definitions.md#operating-points",
     paper="operating points",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    kind=OperatingRow,
-    takes=LOCATED,
     by="cell",
     long=True,
     needs_data=True,

@@ -2,6 +2,8 @@
 
 docs/definitions.md, Agreement (transfer): the best and the worst for one consumer of all allocations optimal for
 another.
+
+What the best and the worst of one consumer's optimal allocations are worth to another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,10 +93,8 @@ def chart(rows: Sequence[OptimumRow]) -> Chart:
 OPTIMA = declare(
     __name__,
     shows="Judge one consumer's optimum by another",
-    details="What the best and the worst of one consumer's optimal allocations are worth to another.",
     paper="tie-invariant transfer",
     example="cells/braking-monocular cells/receding-horizon-monocular --alpha 0.2",
-    kind=OptimumRow,
     by="view",
     least=2,
 )

@@ -2,6 +2,10 @@
 
 The check with its witness and the regret (docs/definitions.md#selection-ties-gain-ndg) are `ranking_violation` and
 `regret` of judging/oracle.py.
+
+Whether a ranking is optimal at every budget (Proposition 1), two inputs that prove the contrary, and the regret at a
+budget with its bound; for the decision value itself and, with --scores, for the scores stored with the cell. With
+--abstain-below, low scores are never escalated.
 """
 
 import math
@@ -161,15 +165,9 @@ def chart(rows: Sequence[OptimalityRow]) -> Chart:
 OPTIMALITY = declare(
     __name__,
     shows="Check rankings for optimality and show regret",
-    details=(
-        "Whether a ranking is optimal at every budget (Proposition 1), two inputs that prove the contrary, and the "
-        "regret at a budget with its bound; for the decision value itself and, with --scores, for the scores stored "
-        "with the cell. With --abstain-below, low scores are never escalated."
-    ),
     see="definitions.md#selection-ties-gain-ndg",
     paper="Proposition 1, abstention, top-k regret",
     example="cells/braking-monocular --scores --abstain-below 0",
-    kind=OptimalityRow,
     takes={"cells": "cells", "scores": "aligned"},
     by="cell",
     judges=True,

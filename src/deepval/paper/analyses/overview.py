@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from deepval.judging.allowances import LEVELS
 from deepval.judging.over_cells import Pooled, pool
-from deepval.paper.analysis import RESULTS, Analysis
+from deepval.paper.analysis import Analysis
 from deepval.report.comparisons import overview
 from deepval.report.text_tables import Table, interval, lines_of, number, percent
 from deepval.results import Result
@@ -52,7 +52,7 @@ OVERVIEW = Analysis(
     rows=free,
     kind=Table,
     tables=list,
-    takes=RESULTS,
+    takes={"results": "results"},
     records=lambda tables: (),
 )
 CHARGED = Analysis(
@@ -76,5 +76,5 @@ POOLED = Analysis(
     rows=pooled,
     kind=Pooled,
     table=pooled_table,
-    takes=RESULTS,
+    takes={"results": "results"},
 )

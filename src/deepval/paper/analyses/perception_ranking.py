@@ -2,6 +2,8 @@
 
 docs/definitions.md, Choosing an allocator. Protocol, budgets and ties are the same under both objectives; only what is
 summed over the escalated test inputs changes. The counts are descriptive: pairs of cell and budget are not independent.
+
+How often the best signal by perception gain and the best by decision gain differ, over cells and budgets.
 """
 
 import warnings
@@ -217,13 +219,9 @@ def chart(rows: Sequence[RankingRow]) -> Chart:
 PERCEPTION_RANKING = declare(
     __name__,
     shows="Compare the best signals by perception and decision",
-    details=(
-        "How often the best signal by perception gain and the best by decision gain differ, over cells and budgets."
-    ),
     see="definitions.md#choosing-an-allocator",
     paper="rank by perception gain",
     example="cells/braking-monocular cells/braking-oracle -a gate-ridge",
-    kind=RankingRow,
     takes={"cells": "cells", "scores": "scores", "diagnostics": "diagnostics"},
     judges=True,
 )

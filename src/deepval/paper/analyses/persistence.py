@@ -2,6 +2,8 @@
 
 A detection passes only if the same mode saw it in each of the two frames before, so the filter delays every new object
 by two frames.
+
+Harm when a detection must persist over three frames, beside harm without the filter.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +17,7 @@ from deepval.cells.spec import CellSpec, units_of
 from deepval.cells.unit import input_frames, unit_data, variant_tables
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
-from deepval.paper.analysis import LOCATED, declare
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import (
     CellColumns,
     HarmColumns,
@@ -164,12 +166,9 @@ def _notes(rows: Sequence[PersistenceRow]) -> Iterator[str]:
 PERSISTENCE = declare(
     __name__,
     shows="Show harm with a three-frame persistence filter",
-    details="Harm when a detection must persist over three frames, beside harm without the filter.",
     see="definitions.md#persistence",
     paper="persistence filter",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    kind=PersistenceRow,
-    takes=LOCATED,
     by="cell",
     needs_data=True,
 )

@@ -2,6 +2,9 @@
 
 ORIC's offloading reward and AP-swap are what published detector routers learn (docs/definitions.md, ORIC reward,
 AP-swap). The routers here are ours, so the objectives are judged, not the published methods.
+
+The same routers fitted on decision value, on ORIC's reward and on AP-swap: wins against random, discordant rows, and
+rows significantly ahead and behind.
 """
 
 from collections.abc import Mapping, Sequence
@@ -92,10 +95,6 @@ def tables(rows: Sequence[contrasts.Contrast]) -> list[Table]:
 PUBLISHED_OBJECTIVES = declare(
     __name__,
     shows="Compare fits on published objectives",
-    details=(
-        "The same routers fitted on decision value, on ORIC's reward and on AP-swap: wins against random, "
-        "discordant rows, and rows significantly ahead and behind."
-    ),
     paper="published routing objectives",
     example="cells/braking-monocular -a router-gbm-value -a router-gbm-binary",
     **contrasts.ON_LABELS,

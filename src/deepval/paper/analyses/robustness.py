@@ -4,6 +4,9 @@ nDG of the false-negative gain (the reduction in missed objects, E1) and of the 
 know the reference. A configuration is data set, detector pair, geometry and task, where the braking controller is the
 longitudinal task and the lateral corridor controller the lateral one. Perception gains depend on neither geometry nor
 task, so the other configurations of a cell with data need its losses alone.
+
+What ranking by perception gain is worth over sixteen configurations of system, geometry and corridor. Other geometries
+and systems need the data.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +24,7 @@ from deepval.judging.allowances import Selection, allowance
 from deepval.judging.draws import make_draws
 from deepval.judging.resamples import Resamples
 from deepval.judging.rows import judge
-from deepval.paper.analysis import LOCATED, declare
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import HarmColumns, InputColumns, Units, column, declared_table, harm, high, low
 from deepval.progress import Watch, unwatched
 from deepval.report.text_tables import Table, number
@@ -219,14 +222,8 @@ def _notes(rows: Sequence[RobustnessRow]) -> Iterator[str]:
 ROBUSTNESS = declare(
     __name__,
     shows="Show signals over sixteen configurations",
-    details=(
-        "What ranking by perception gain is worth over sixteen configurations of system, geometry and "
-        "corridor. Other geometries and systems need the data."
-    ),
     paper="robustness",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    kind=RobustnessRow,
-    takes=LOCATED,
     judges=True,
     by="pair",
 )

@@ -1,4 +1,7 @@
-"""A cell and recipes -> how much a result depends on the seed of training: docs/definitions.md, Seeds and transfer."""
+"""A cell and recipes -> how much a result depends on the seed of training: docs/definitions.md, Seeds and transfer.
+
+nDG and verdict of an allocator fitted with several seeds, and whether its scores are the same bits.
+"""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,11 +89,9 @@ def chart(rows: Sequence[SeedStudy]) -> Chart:
 SEEDS = declare(
     __name__,
     shows="Show how results depend on the training seed",
-    details="nDG and verdict of an allocator fitted with several seeds, and whether its scores are the same bits.",
     see="definitions.md#seeds-and-transfer",
     paper="seed study",
     example="cells/braking-monocular -a router-mlp-value -a gate-gbm",
-    kind=SeedStudy,
     by="cell",
     judges=True,
     long=True,

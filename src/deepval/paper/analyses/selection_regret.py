@@ -2,6 +2,9 @@
 
 docs/definitions.md, Choosing an allocator. Each objective chooses on the validation units; the two choices are compared
 once, on the test units, by realised decision gain. Learned allocators must be fitted on training units only.
+
+Allocators selected on validation units by perception gain and by decision gain, and the loss on test units from the
+first, by cell and pooled.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -429,14 +432,9 @@ def figure(rows: Sequence[RegretRow]) -> Any:
 SELECTION_REGRET = declare(
     __name__,
     shows="Show the cost of selecting by perception gain",
-    details=(
-        "Allocators selected on validation units by perception gain and by decision gain, and the loss on "
-        "test units from the first, by cell and pooled."
-    ),
     see="definitions.md#choosing-an-allocator",
     paper="selection regret",
     example="cells/braking-monocular cells/braking-oracle --loss E1 --loss E8",
-    kind=RegretRow,
     takes={"cells": "cells", "scores": "train_scores"},
     judges=True,
 )

@@ -2,6 +2,8 @@
 
 If a weight changes no plan, losses are recombined from the loss terms in a cell's folder. If a constant changes plans,
 the system plans again, which needs the data.
+
+Harm under other weights of the loss and other corridor widths, one at a time. Settings that change plans need the data.
 """
 
 import math
@@ -15,7 +17,7 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import constant_of, variant_tables, with_changes
 from deepval.errors import InputError
 from deepval.judging.draws import Draws, make_draws
-from deepval.paper.analysis import LOCATED, Option, declare
+from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import (
     CellColumns,
     HarmColumns,
@@ -226,13 +228,7 @@ def _range(values: Sequence[float], form: Callable[[float | None], str]) -> tupl
 SENSITIVITY = declare(
     __name__,
     shows="Show harm under other loss weights and corridors",
-    details=(
-        "Harm under other weights of the loss and other corridor widths, one at a time. Settings that change "
-        "plans need the data."
-    ),
     paper="loss and corridor sensitivity",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    kind=SensitivityRow,
-    takes=LOCATED,
     by="cell",
 )

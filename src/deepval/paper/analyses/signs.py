@@ -1,6 +1,9 @@
 """Cells -> how many escalations help and how many harm, and how much: docs/analyses.md.
 
 These are the paper's tables of signs and, for cells that differ in geometry alone, its oracle-geometry control.
+
+Affected and harmed inputs, the harm ratio, and the shares of the all-cheap loss that escalating everything and the
+oracle remove, with intervals over units.
 """
 
 from collections.abc import Mapping, Sequence
@@ -109,12 +112,7 @@ def chart(rows: Sequence[SignRow]) -> Chart:
 SIGNS = declare(
     __name__,
     shows="Count helpful and harmful escalations",
-    details=(
-        "Affected and harmed inputs, the harm ratio, and the shares of the all-cheap loss that escalating "
-        "everything and the oracle remove, with intervals over units."
-    ),
     paper="tables of signs, oracle-geometry control",
     example="cells/braking-monocular cells/braking-oracle",
-    kind=SignRow,
     by="cell",
 )

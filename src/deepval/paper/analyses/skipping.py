@@ -3,6 +3,8 @@
 An escalated input then costs C_f - C_c more than the others, so far more can be escalated. This applies only to
 allocators that do not look at the cheap mode's output but, for example, at an image or the ego's speed. All others need
 the cheap pass that they would skip.
+
+Routers that need no cheap pass, charged for the full mode instead of both.
 """
 
 from collections.abc import Mapping, Sequence
@@ -191,7 +193,6 @@ def chart(rows: Sequence[SkippingRow]) -> Chart:
 SKIPPING = declare(
     __name__,
     shows="Charge routers that replace the cheap pass",
-    details="Routers that need no cheap pass, charged for the full mode instead of both.",
     paper="skipping router",
     example="cells/braking-monocular --costs jetson-agx-xavier",
     kind=(SkippingRow, SkippingCount),

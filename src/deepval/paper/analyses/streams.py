@@ -2,6 +2,9 @@
 
 Differences of nDG and of gain are means over rows (cell and allocator), draw by draw. A draw with a small prize is
 kept; a draw in which some row has no nDG is left out and counted. Rates are those of the judged units.
+
+Causal policies against the ranking in hindsight, pooled over cells and allocators, and rates that are missed. With
+--folds, all policies out of fold, beside what the cap itself and the order cost.
 """
 
 import math
@@ -243,14 +246,9 @@ def chart(rows: Sequence[StreamRow]) -> Chart:
 STREAMS = declare(
     __name__,
     shows="Compare causal policies with the ranking",
-    details=(
-        "Causal policies against the ranking in hindsight, pooled over cells and allocators, and rates that are "
-        "missed. With --folds, all policies out of fold, beside what the cap itself and the order cost."
-    ),
     see="definitions.md#streaming",
     paper="streaming policies",
     example="cells/braking-monocular cells/braking-oracle -a gate-ridge -a router-mlp-value",
-    kind=StreamRow,
     takes={"results": "streamed"},
     budgets=("selection",),
 )

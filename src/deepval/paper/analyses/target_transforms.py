@@ -2,6 +2,9 @@
 
 Published objectives are used as shares of the fit values and V as it is, so a difference between them can come from the
 objective or from the transform. Any two labels are therefore compared: the later one in the list less the earlier one.
+
+Routers fitted on decision value, its rank, its signed CDF and published objectives: pooled paired differences between
+any two.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,10 +61,6 @@ def figure(rows: Sequence[contrasts.Contrast]) -> Any:
 TARGET_TRANSFORMS = declare(
     __name__,
     shows="Compare fits on transforms of decision value",
-    details=(
-        "Routers fitted on decision value, its rank, its signed CDF and published objectives: pooled paired "
-        "differences between any two."
-    ),
     paper="target transform",
     example="cells/braking-monocular cells/braking-oracle -a router-gbm-value",
     **contrasts.ON_LABELS,

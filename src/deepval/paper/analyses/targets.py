@@ -4,6 +4,8 @@ Formulas: docs/definitions.md, One score on several targets.
 Every score is one fixed function of an input, judged on all units of every cell; only gates are fitted on each cell,
 out of fold. A frame that a target cannot judge is no input of its cell, and an input that a score does
 not cover is ranked last: both are counted and reported.
+
+Gain of one score under several targets, where targets disagree, and self-reference gaps.
 """
 
 import warnings
@@ -372,10 +374,8 @@ def _span(low: float | None, high: float | None) -> str:
 TARGETS = declare(
     __name__,
     shows="Judge one score by several targets",
-    details="Gain of one score under several targets, where targets disagree, and self-reference gaps.",
     paper="cross-target table, self-reference gap",
     example="cells/braking-oracle cells/planner-ade-oracle --figure eta.pdf",
-    kind=Targets,
     tables=target_tables,
     by="view",
     whole=True,

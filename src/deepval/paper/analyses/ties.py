@@ -1,4 +1,8 @@
-"""Cells and scores -> how much of a top-k choice is decided by ties: docs/analyses.md."""
+"""Cells and scores -> how much of a top-k choice is decided by ties: docs/analyses.md.
+
+How many slots of a ranking are filled by ties at its cut: for the decision value itself and, with --scores, for the
+scores stored with the cell.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -125,13 +129,8 @@ def chart(rows: Sequence[TieRow]) -> Chart:
 TIES = declare(
     __name__,
     shows="Show what ties at a ranking's cut decide",
-    details=(
-        "How many slots of a ranking are filled by ties at its cut: for the decision value itself and, with "
-        "--scores, for the scores stored with the cell."
-    ),
     paper="tie audit",
     example="cells/braking-monocular --scores --units test",
-    kind=TieRow,
     takes={"cells": "cells", "scores": "aligned"},
     by="cell",
 )

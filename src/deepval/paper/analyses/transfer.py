@@ -1,6 +1,8 @@
 """Cells of several consumers -> what a router for one is worth to another: docs/definitions.md, Seeds and transfer.
 
 Only cells that share a data set and a geometry are paired, because only there a router sees the same views.
+
+What a router fitted for one consumer is worth to another, and its regret against one fitted there.
 """
 
 import warnings
@@ -145,11 +147,9 @@ def chart(rows: Sequence[Transfer]) -> Chart:
 TRANSFER = declare(
     __name__,
     shows="Judge routers on another consumer",
-    details="What a router fitted for one consumer is worth to another, and its regret against one fitted there.",
     see="definitions.md#seeds-and-transfer",
     paper="transfer with coverage",
     example="cells/braking-monocular cells/receding-horizon-monocular -a gate-ridge",
-    kind=Transfer,
     by="view",
     least=2,
     judges=True,

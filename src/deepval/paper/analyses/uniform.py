@@ -3,6 +3,8 @@
 Running the full mode alone on every input needs no cheap pass, so it fits if alpha >= (C_f - C_c)/C_f. Allocators
 pay for themselves and keep the budget causally. The best of them is the best on the judged units, in hindsight, so a
 lead of uniform full fidelity is one over every allocator that was judged.
+
+The full mode alone on every input, against the best allocator that fits the same budget.
 """
 
 from collections.abc import Mapping, Sequence
@@ -224,7 +226,6 @@ def chart(rows: Sequence[UniformRow]) -> Chart:
 UNIFORM = declare(
     __name__,
     shows="Compare allocators with the full mode everywhere",
-    details="The full mode alone on every input, against the best allocator that fits the same budget.",
     paper="uniform full fidelity",
     example="cells/braking-monocular --alpha 0.5",
     kind=(UniformRow, UniformCount),

@@ -1,6 +1,8 @@
 """Cells with their data -> whether acting on each mode beats a predictor that looks at nothing.
 
 docs/definitions.md, Trivial predictors. Both are judged on the inputs of the cell.
+
+Mean loss of each mode beside that of the best predictor that looks at nothing, on the inputs of the cell.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +17,7 @@ from deepval.cells.spec import CellSpec
 from deepval.cells.unit import unit_data
 from deepval.errors import InputError
 from deepval.judging.draws import make_draws
-from deepval.paper.analysis import LOCATED, declare
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import CellName, Units, column, declared_table, high, loss_table, low, yes_no
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
@@ -120,14 +122,9 @@ def chart(rows: Sequence[ViableRow]) -> Chart:
 VIABILITY = declare(
     __name__,
     shows="Compare each mode with predictors that see nothing",
-    details=(
-        "Mean loss of each mode beside that of the best predictor that looks at nothing, on the inputs of the cell."
-    ),
     see="definitions.md#trivial-predictors",
     paper="viability check",
     example="cells/braking-monocular --root kitti_tracking --mode CIWT=CIWT.parquet --mode RRC=RRC.parquet",
-    kind=ViableRow,
-    takes=LOCATED,
     by="cell",
     needs_data=True,
 )

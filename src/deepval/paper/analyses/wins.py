@@ -1,10 +1,13 @@
-"""Results of several cells -> how often each allocator beats random, loses to random, or does not differ resolvedly."""
+"""Results of several cells -> how often each allocator beats random, loses to random, or does not differ resolvedly.
+
+Verdicts against random of each allocator, counted over cells and budgets.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from deepval.paper.analysis import RESULTS, declare
+from deepval.paper.analysis import declare
 from deepval.paper.row_columns import AllocatorName, column, declared_table
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import Table
@@ -62,9 +65,6 @@ def chart(rows: Sequence[WinRow]) -> Chart:
 WINS = declare(
     __name__,
     shows="Count wins and losses against random",
-    details="Verdicts against random of each allocator, counted over cells and budgets.",
     paper="win counts",
     example="cells/braking-monocular cells/braking-oracle",
-    kind=WinRow,
-    takes=RESULTS,
 )

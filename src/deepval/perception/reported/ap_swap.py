@@ -22,8 +22,7 @@ from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.errors import InputError
 from deepval.geometry.classes import CLASSES, SUPER_CLASS, super_class
 from deepval.perception.reported.detections import Detections
-from deepval.perception.reported.losses import greedy_matches, precision_curve
-from deepval.perception.reported.matching import Candidates, match_candidates
+from deepval.perception.reported.losses import Candidates, greedy_matches, match_candidates, precision_curve
 from deepval.world.truth import Truth
 
 GROUPS: tuple[str, ...] = tuple(sorted({SUPER_CLASS[name] for name in CLASSES}))

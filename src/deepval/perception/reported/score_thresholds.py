@@ -13,7 +13,7 @@ import numpy as np
 
 from deepval.arrays import Float, Int
 from deepval.perception.reported.detections import Detections
-from deepval.perception.reported.matching import ground_matching, match_candidates, matching
+from deepval.perception.reported.losses import ground_matching, match_candidates, matching
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 

@@ -6,8 +6,7 @@ one.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +21,7 @@ from deepval.files.canonical import digest_of, json_text, sha256
 from deepval.files.writing import lock, npz_arrays, write_atomically
 from deepval.geometry.classes import super_class
 from deepval.geometry.vehicle import ground_corners_m
+from deepval.planners.neural import repeatable
 from deepval.planners.neural.plan_metrics import AHEAD_S, STEPS, Masks, PlanGrid
 from deepval.planners.neural.planner import MANIFEST, TRAINED_HERE, masks_bytes, npz_bytes
 from deepval.planners.neural.rasters import (
@@ -268,7 +268,7 @@ def train(
     }
     with (
         lock(out, f"{out}: another training is writing there; wait for it, or give another folder."),
-        _repeatable(torch, settings),
+        repeatable(torch, settings.seed, settings.threads),
     ):
         run = _Run(torch, samples, settings, checkpoint=out / CHECKPOINT, digest=digest_of(manifest))
         run.resume()
@@ -395,18 +395,3 @@ def _one_hot(cells: Int[np.ndarray, "step 2"], side: int) -> Float[np.ndarray, "
     inside = np.flatnonzero(cells[:, 0] >= 0)
     target[inside, cells[inside, 0], cells[inside, 1]] = 1.0
     return target
-
-
-@contextmanager
-def _repeatable(torch: Any, settings: TrainingSettings) -> Iterator[None]:
-    """Seeded numbers, a fixed number of threads, sums in one order; torch's own settings are restored afterwards."""
-    threads, strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(settings.seed)
-            torch.set_num_threads(settings.threads)
-            torch.use_deterministic_algorithms(mode=True)
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(mode=strict)
