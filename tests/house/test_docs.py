@@ -302,7 +302,7 @@ RUN = {
 }  # fmt: skip
 READ = {
     "KITTI": {"analyses.md", "cells.md", "paper-checklist.md", "replication.md", "results.md", "statistics.md",
-              "out-of-fold.md", "replication-one-detector.md", "simulated-value.md", "workers.md"},
+              "out-of-fold.md", "replication-one-detector.md", "workers.md"},
     "nuScenes, nuPlan or other logs": {"external.md", "external-formats.md", "learned-planner.md", "nuscenes.md",
                                        "results-logs.md", "results-nuscenes.md"},
     "tables of public models": {"atlas.md"},

@@ -39,6 +39,8 @@ from deepval.world.objects import Objects
 FREE, CAP = "frozen threshold", "causal cap"
 TOLERANCE = 0.02
 """A realised share further than this from the rate misses it, where the rate is not enforced."""
+NEAR = 0.001
+"""A replayed share this near to the rate ends the search of a threshold."""
 ROUNDS = 12
 """Most replays in the search of a threshold that keeps its rate."""
 MULTIPLES = (0.5, 1.5, 2.0, 4.0)
@@ -126,10 +128,10 @@ class OnPolicy:
 
 
 def keep_rate(replay: Callable[[FrozenThreshold], PolicyTrace], rate: float) -> tuple[FrozenThreshold, InputFloats]:
-    """The threshold whose replay escalates the share nearest to a rate, and the scores in that replay.
+    """A threshold whose replay escalates a share near a rate, and the scores in that replay.
 
-    Scores may depend on the threshold. So it is calibrated on the scores of the replay before, until it stays the
-    same; where that leaves the bounds known so far, in their middle.
+    Scores may depend on the threshold. So it is calibrated on the scores of the replay before, until the share is near
+    enough or the threshold stays the same; where that leaves the bounds known so far, in their middle.
     """
     nothing = FrozenThreshold(math.inf, 0.0)
     policy, best = FrozenThreshold.calibrate(replay(nothing).score, rate), (math.inf, nothing, np.empty(0))
@@ -139,7 +141,7 @@ def keep_rate(replay: Callable[[FrozenThreshold], PolicyTrace], rate: float) -> 
         over = float(escalated.mean()) - rate
         best = min(best, (abs(over), policy, score), key=lambda trial: trial[0])
         again = FrozenThreshold.calibrate(score, rate)
-        if again == policy:
+        if abs(over) <= NEAR or again == policy:
             break
         low, high = (max(low, policy.theta), high) if over > 0 else (low, min(high, policy.theta))
         policy = again if low < again.theta < high else FrozenThreshold((low + high) / 2, 1.0)
