@@ -27,7 +27,14 @@ from deepval.judging.policies import (
     by_unit,
     highest,
 )
-from deepval.judging.priced_policies import ConformalHarm, DualPrice, ReplayThreshold, VirtualQueue, score_scale
+from deepval.judging.priced_policies import (
+    ConformalHarm,
+    DualPrice,
+    ReplayThreshold,
+    VirtualQueue,
+    harm_shares,
+    score_scale,
+)
 from deepval.judging.resamples import Resamples, Sample
 from deepval.results import Reason, Stream, in_words, joined, known
 from deepval.tables.scores import Scores
@@ -78,7 +85,7 @@ def tune(
         case "virtual queue":
             return tune_among([VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about)[0]
         case "conformal harm":
-            return ConformalHarm.within(score, unit, value, alpha=alpha)
+            return ConformalHarm.over(frozen, score, unit, harm_shares(value, unit), target=alpha)
         case _:
             shares = [share for part in range(1, 51) if (share := alpha * part / 10) <= 1]
             replayed = [ReplayThreshold(cut, alpha) for cut in FrozenThreshold.calibrate_each(score, shares)]
