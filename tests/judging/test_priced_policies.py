@@ -99,7 +99,7 @@ def test_conformal_harm_holds_on_average_over_calibrations_and_uses_what_it_may(
         score = rng.normal(size=(9, 20)) + 0.2 * value
         unit = np.repeat(np.arange(8), 20)
         scored = (score[:8].ravel(), unit, harm_shares(value[:8].ravel(), unit))
-        policy = ConformalHarm.over(FrozenThreshold.calibrate(score[:8].ravel(), 0.9), *scored, target=alpha)
+        policy = ConformalHarm.over(FrozenThreshold(-9.0, 0.0), safe_threshold(*scored, target=alpha))
         harm = np.maximum(-value[8], 0.0)
         losses.append(harm @ policy.decide(score[8], np.zeros(20, dtype=int), np.arange(20)) / harm.sum())
     spread = np.std(losses) / math.sqrt(len(losses))
@@ -115,7 +115,9 @@ def test_conformal_harm_refuses_too_few_units_and_keeps_the_rate():
     policy = tune("conformal harm", score, unit, alpha=0.2, **about)
     assert policy.decide(score, unit, about["order"]).mean() <= 0.2 + 1e-9
     harmless, frozen = np.zeros(len(score)), FrozenThreshold.calibrate(score, 0.2)
-    assert ConformalHarm.over(frozen, score, unit, harmless, target=0.2) == ConformalHarm(**vars(frozen))
+    assert ConformalHarm.over(frozen, safe_threshold(score, unit, harmless, target=0.2)) == ConformalHarm(
+        **vars(frozen)
+    )
 
 
 CASES = st.lists(
@@ -187,7 +189,8 @@ def test_what_a_certificate_does_not_count_is_reported():
     value = np.array([-3.0, 1.0, -1.0, 1.0, 1.0, 1.0])
     unit, loss, score = np.array([0, 0, 1, 1, 2, 2]), np.array([2.0, 2.0, 0.0, 0.0, 2.0, 2.0]), np.arange(6.0)
     everything = np.ones(6, dtype=bool)
-    stated = certificate(score, unit, value, loss, taken=(everything, everything), at_most=0.4, bound=0.5)
+    losses = np.column_stack([loss, loss - value])
+    stated = certificate(score, unit, losses, taken=[everything] * 2, at_most=0.4, bound=0.5)
     assert (stated.clipped_units, stated.clipped_share) == (2, pytest.approx((3 - 0.5 * 4 + 1) / 4))
     assert stated.harm == stated.plain_harm == pytest.approx((0.5 + 0.5 + 0) / 3)
     assert stated.figure == pytest.approx((0.5 + 0.5 + 0.5) / 4)

@@ -124,16 +124,10 @@ def threshold(
         ),
     ] = BEST,
     harm: Annotated[
-        str | None,
-        option(
-            "--harm-at-most",
-            "Raise the threshold until the expected harm of a new unit is at most this share of its loss: 1%.",
-            panel=options.OUTPUT,
-        ),
+        str | None, option("--harm-at-most", "Certify that a new unit is harmed by at most: 1%.", panel=options.OUTPUT)
     ] = None,
     bound: Annotated[
-        str | None,
-        option("--bound", "Harm of a unit beyond this share is not counted. Default: 10%.", panel=options.OUTPUT),
+        str | None, option("--bound", "Largest harm of a unit that counts. Default: 10%.", panel=options.OUTPUT)
     ] = None,
     one_stream: Annotated[
         bool, option("--one-stream", "All inputs are one stream: the policy never restarts.", panel=options.OUTPUT)

@@ -25,7 +25,7 @@ from deepval.judging.allowances import Allowance, Budget, allowance_on, budget_l
 from deepval.judging.draws import make_draws, prediction_interval
 from deepval.judging.kernel import at_least
 from deepval.judging.policies import FrozenThreshold, Policy, slots_of
-from deepval.judging.priced_policies import ConformalHarm, HarmCertificate, certificate, harm_shares
+from deepval.judging.priced_policies import ConformalHarm, HarmCertificate, certificate, harm_shares, safe_threshold
 from deepval.judging.prices import Price
 from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory, order_of
 from deepval.judging.routing import Routing
@@ -411,9 +411,8 @@ def deployment(
         threshold = replace(threshold, **{"threshold": None} | _cut_at(routing.policy.theta) | ties)
     if harm_at_most is not None:
         row = (calibration_scores.values, calibration_table.unit, _order(calibration_table))
-        taken, plain = (of.replay(*row) > 0 for of in routings)
-        judged_by = (calibration_table.decision_values, calibration_table.losses[:, 0])
-        certified = certificate(*row[:2], *judged_by, taken=(taken, plain), at_most=harm_at_most, bound=bound)
+        taken = [of.replay(*row) > 0 for of in routings]
+        certified = certificate(*row[:2], calibration_table.losses, taken=taken, at_most=harm_at_most, bound=bound)
         about["certificate"] = certified._asdict()
     facts = {name: threshold[name] for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain")}
     facts |= {"target_rate": threshold.target_rate, "rate_units": len(judged.unit_ids)}
@@ -437,7 +436,8 @@ def _certified(
     if not isinstance(plain, FrozenThreshold):
         plain = FrozenThreshold.calibrate(scores.values, allowed.share(allowed.cost_of(scores.name)))
     share = harm_shares(table.decision_values, table.unit, table.losses[:, 0], bound=bound)
-    return [ConformalHarm.over(plain, scores.values, table.unit, share, target=at_most, bound=bound), plain]
+    safe = safe_threshold(scores.values, table.unit, share, target=at_most, bound=bound)
+    return [ConformalHarm.over(plain, safe), plain]
 
 
 def _policies(

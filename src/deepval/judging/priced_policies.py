@@ -4,12 +4,13 @@ docs/streaming.md states the guarantees and their conditions.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from deepval.arrays import Float, InputFlags, InputFloats, InputInts
+from deepval.arrays import Float, InputFlags, InputFloats, InputInts, ModeFloats
 from deepval.errors import InputError
 from deepval.judging.policies import (
     SLACK,
@@ -116,18 +117,8 @@ class ConformalHarm(FrozenThreshold):
     """A threshold that bounds the expected harm of a new unit, by conformal risk control."""
 
     @classmethod
-    def over(
-        cls,
-        frozen: FrozenThreshold,
-        score: InputFloats,
-        unit: InputInts,
-        share: InputFloats,
-        *,
-        target: float,
-        bound: float = 1.0,
-    ) -> "ConformalHarm":
-        """The lowest safe threshold, or `frozen` where that is higher; both bound the harm."""
-        safe = safe_threshold(score, unit, share, target=target, bound=bound)
+    def over(cls, frozen: FrozenThreshold, safe: float) -> "ConformalHarm":
+        """The safe threshold, or `frozen` where that is higher; both bound the harm."""
         return cls(frozen.theta, frozen.tie_acceptance) if frozen.theta > safe else cls(safe, 0.0)
 
 
@@ -199,31 +190,23 @@ class HarmCertificate(NamedTuple):
 def certificate(
     score: InputFloats,
     unit: InputInts,
-    value: InputFloats,
-    cheap_loss: InputFloats,
+    losses: ModeFloats,
     *,
-    taken: tuple[InputFlags, InputFlags],
+    taken: Sequence[InputFlags],
     at_most: float,
     bound: float,
 ) -> HarmCertificate:
     """The certificate of the first selection, above the lowest safe threshold, and the harm of the second."""
-    share, present = harm_shares(value, unit, cheap_loss, bound=bound), np.unique(unit)
+    value, present = losses[:, 0] - losses[:, -1], np.unique(unit)
+    share = harm_shares(value, unit, losses[:, 0], bound=bound)
     lowest = safe_threshold(score, unit, share, target=at_most, bound=bound)
     harms, plain = (np.minimum(np.bincount(unit, share * flags)[present], bound) for flags in taken)
     whole = np.bincount(unit, np.maximum(-value, 0.0) * taken[0])[present]
-    beyond = whole - bound * np.maximum(np.bincount(unit, cheap_loss)[present], 0.0)
+    beyond = whole - bound * np.maximum(np.bincount(unit, losses[:, 0])[present], 0.0)
     beyond = np.where(beyond > SLACK * whole, beyond, 0.0)
-    return HarmCertificate(
-        at_most=at_most,
-        bound=bound,
-        units=len(present),
-        lowest=lowest if math.isfinite(lowest) else None,
-        figure=float((harms.sum() + bound) / (len(present) + 1)),
-        harm=float(harms.mean()),
-        plain_harm=float(plain.mean()),
-        clipped_units=int(np.count_nonzero(beyond)),
-        clipped_share=float(beyond.sum() / whole.sum()) if whole.any() else 0.0,
-    )
+    means = (float((harms.sum() + bound) / (len(present) + 1)), float(harms.mean()), float(plain.mean()))
+    clipped = (int(np.count_nonzero(beyond)), float(beyond.sum() / whole.sum()) if whole.any() else 0.0)
+    return HarmCertificate(at_most, bound, len(present), lowest if math.isfinite(lowest) else None, *means, *clipped)
 
 
 def score_scale(score: Float[np.ndarray, "calibration"]) -> float:

@@ -61,13 +61,15 @@ def rows(
     watch: Watch = unwatched,
 ) -> list[SharedBudget]:
     """One row per budget, selection and cell; the cells differ in the consumer alone."""
-    if 2 * len(list(pairs(cells))) < len(cells) * (len(cells) - 1):
-        raise InputError(f"One budget needs cells of the same data set, modes and geometry; found {', '.join(cells)}.")
     judged = [loss_table(cell, units) for cell in cells.values()]
     tables = [own.keep(np.all([positions(own.input, of.input) >= 0 for of in judged], axis=0)) for own in judged]
     first, records = tables[0], []
-    if not len(first) or not all(own.cheap_loss > 0 for own in tables):
-        raise InputError("Consumers that share a budget need inputs in common and all-cheap losses above 0.")
+    same = 2 * len(list(pairs(cells))) == len(cells) * (len(cells) - 1)
+    if not same or not len(first) or not all(own.cheap_loss > 0 for own in tables):
+        raise InputError(
+            "One budget needs cells of the same data set, modes and geometry, with inputs in common and all-cheap "
+            f"losses above 0; found {', '.join(cells)}."
+        )
     at = {name: positions(first.input, cells[name].table.input) for name in scores}
     stored = {
         f"{item.name} ({name})": item.values[at[name]]
