@@ -311,9 +311,7 @@ def number(text: str, option: str) -> float:
     return value
 
 
-def share(text: str | None, option: str) -> float | None:
+def share(text: str, option: str) -> float:
     """A share in the text of an option, 1% or 0.01."""
-    if text is None:
-        return None
     plain = text.strip().removesuffix("%")
     return number(plain, option) / (1 if plain == text.strip() else 100)

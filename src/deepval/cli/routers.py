@@ -149,7 +149,6 @@ def threshold(
     options.one_of(policy, (BEST, *NAMES), "--policy")
     if bound is not None and harm is None:
         raise InputError("--bound applies only to --harm-at-most: give it too, or leave --bound out.")
-    most = options.share(bound, "--bound")
     case = subject.case(values)
     scored = case.scores(options.named_files(scores))
     if len(scored) != 1:
@@ -165,8 +164,8 @@ def threshold(
         units=case.units(options.unit_list(subject.units, case.roles)),
         policy=policy,
         reset=not one_stream,
-        harm_at_most=options.share(harm, "--harm-at-most"),
-        bound=BOUND if most is None else most,
+        harm_at_most=None if harm is None else options.share(harm, "--harm-at-most"),
+        bound=BOUND if bound is None else options.share(bound, "--bound"),
         missing=subject.missing_rule,
         draws=draws.number,
         seed=draws.seed,

@@ -375,11 +375,8 @@ def deployment(
         "calibration_units": [str(unit) for unit in calibration_table.unit_ids],
         "scores": calibration_scores.digest,
     }
-    about_scores = (policy, calibration_scores, calibration_table, allowed)
-    if harm_at_most is None:
-        policies = _policies(*about_scores, reset=reset)
-    else:
-        policies = _certified(*about_scores, at_most=harm_at_most, bound=bound)
+    case = (policy, calibration_scores, calibration_table, allowed)
+    policies = _policies(*case, reset=reset) if harm_at_most is None else _certified(*case, harm_at_most, bound)
     routings = [
         Routing.calibrate(
             calibration_scores.values, target, policy=item, modes=table.modes, reset=reset, about=about | {"rate": None}
@@ -421,7 +418,7 @@ def deployment(
 
 
 def _certified(
-    name: str, scores: Scores, table: ValueTable, allowed: Allowance, *, at_most: float, bound: float
+    name: str, scores: Scores, table: ValueTable, allowed: Allowance, at_most: float, bound: float
 ) -> list[str | Policy | Price]:
     """The certified threshold, and the plain one of the budget."""
     if not 0 < checks.number(at_most, "harm_at_most") < checks.number(bound, "bound"):

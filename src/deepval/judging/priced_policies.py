@@ -206,7 +206,8 @@ def certificate(
     beyond = np.where(beyond > SLACK * whole, beyond, 0.0)
     means = (float((harms.sum() + bound) / (len(present) + 1)), float(harms.mean()), float(plain.mean()))
     clipped = (int(np.count_nonzero(beyond)), float(beyond.sum() / whole.sum()) if whole.any() else 0.0)
-    return HarmCertificate(at_most, bound, len(present), lowest if math.isfinite(lowest) else None, *means, *clipped)
+    safe = lowest if math.isfinite(lowest) else None
+    return HarmCertificate(at_most, bound, len(present), safe, *means, *clipped)
 
 
 def score_scale(score: Float[np.ndarray, "calibration"]) -> float:
