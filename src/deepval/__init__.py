@@ -11,6 +11,7 @@ The flow, from losses and scores to a verdict, a picture and a page:
     result.report("page.html")                              # one page with charts and tables, opens from disk
     result.threshold("mine", 0.2)                           # the score to escalate above, and the rate to expect
     deepval.Router.from_scores(scores, 0.2).decide(0.7)     # the mode to run, input by input; save, load
+    deepval.deployment(table, scores, harm_at_most=0.01)    # a threshold whose harm on a new unit is certified
     result.to_pandas()                                      # or to_polars(), to_arrow(), save("result.json")
     deepval.compare(result, "mine", "other")                # two allocators, paired; compare_over, pool: over cells
     deepval.units_to_resolve(...)                           # how many units would resolve a difference
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from deepval.errors import InputError, InputWarning
     from deepval.judging.allowances import Energy, Latency, Money, Selection
     from deepval.judging.comparison import compare
+    from deepval.judging.deployment import deployment
     from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
     from deepval.judging.over_cells import compare_over, pool
@@ -59,6 +61,7 @@ __all__ = [
     "__version__",
     "compare",
     "compare_over",
+    "deployment",
     "evaluate",
     "import_router_log",
     "metrics",
@@ -76,6 +79,7 @@ _HOME = {
     "errors": ("InputError", "InputWarning"),
     "judging.allowances": ("Energy", "Latency", "Money", "Selection"),
     "judging.comparison": ("compare",),
+    "judging.deployment": ("deployment",),
     "judging.draws": ("units_to_resolve",),
     "judging.evaluation": ("evaluate",),
     "judging.over_cells": ("compare_over", "pool"),

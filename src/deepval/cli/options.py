@@ -309,3 +309,9 @@ def number(text: str, option: str) -> float:
     if not math.isfinite(value):
         raise InputError(f"{option} must hold finite numbers; found {text!r}.")
     return value
+
+
+def share(text: str, option: str) -> float:
+    """A share in the text of an option, 1% or 0.01."""
+    plain = text.strip().removesuffix("%")
+    return number(plain, option) / (1 if plain == text.strip() else 100)

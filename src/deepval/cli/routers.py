@@ -18,9 +18,9 @@ from deepval.errors import InputError
 from deepval.files.canonical import plain
 from deepval.files.writing import check_writable, write_atomically
 from deepval.judging import diagnosis
-from deepval.judging.deployment import BEST, deployment
+from deepval.judging.deployment import BEST, BOUND, deployment
 from deepval.judging.routing import POLICIES, file_text
-from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
+from deepval.report.comparisons import certificate_table, diagnosis_sentence, diagnosis_tables
 from deepval.report.result_tables import threshold_table
 from deepval.report.text_tables import few, quantity
 from deepval.tables.off_policy import METHODS, values_from_log
@@ -123,6 +123,12 @@ def threshold(
             panel=options.OUTPUT,
         ),
     ] = BEST,
+    harm: Annotated[
+        str | None, option("--harm-at-most", "Certify that a new unit is harmed by at most: 1%.", panel=options.OUTPUT)
+    ] = None,
+    bound: Annotated[
+        str | None, option("--bound", "Largest harm of a unit that counts. Default: 10%.", panel=options.OUTPUT)
+    ] = None,
     one_stream: Annotated[
         bool, option("--one-stream", "All inputs are one stream: the policy never restarts.", panel=options.OUTPUT)
     ] = False,
@@ -141,6 +147,8 @@ def threshold(
     if out is not None:
         check_writable(out)
     options.one_of(policy, (BEST, *NAMES), "--policy")
+    if bound is not None and harm is None:
+        raise InputError("--bound applies only to --harm-at-most: give it too, or leave --bound out.")
     case = subject.case(values)
     scored = case.scores(options.named_files(scores))
     if len(scored) != 1:
@@ -156,19 +164,24 @@ def threshold(
         units=case.units(options.unit_list(subject.units, case.roles)),
         policy=policy,
         reset=not one_stream,
+        harm_at_most=None if harm is None else options.share(harm, "--harm-at-most"),
+        bound=BOUND if bound is None else options.share(bound, "--bound"),
         missing=subject.missing_rule,
         draws=draws.number,
         seed=draws.seed,
     )
-    calibration_units = deployed.routing.about["calibration_units"]
+    calibration_units, certificate = deployed.routing.about["calibration_units"], deployed.certificate
     if out is not None:
         write_atomically(out, file_text(replace(deployed.routing, about={**deployed.routing.about, **case.provenance})))
     if json:
         content = {"threshold": plain(deployed.threshold), "replays": [replay._asdict() for replay in deployed.replays]}
-        content |= {"router": None if out is None else str(out)}
+        content |= {"certificate": certificate and certificate._asdict(), "router": None if out is None else str(out)}
         terminal.print_json(content | {"calibration_units": calibration_units} | case.provenance)
         return
-    terminal.print_tables([threshold_table([deployed.threshold], calibration_units=calibration_units)])
+    tables = [threshold_table([deployed.threshold], calibration_units=calibration_units)]
+    if certificate is not None:
+        tables.append(certificate_table(certificate, deployed.replays))
+    terminal.print_tables(tables)
     if out is not None:
         streams = "all inputs are one stream" if one_stream else "call begin() at each unit"
         answers = " or ".join([", ".join(deployed.routing.modes[:-1]), deployed.routing.modes[-1]])

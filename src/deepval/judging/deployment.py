@@ -17,13 +17,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Float, InputFloats, InputInts, InputNumbers, ModeFloats
 from deepval.errors import InputError, InputWarning
 from deepval.judging import mode_samples, selections
-from deepval.judging.allowances import Allowance, Budget, allowance_on
+from deepval.judging.allowances import Allowance, Budget, allowance_on, budget_list
 from deepval.judging.draws import make_draws, prediction_interval
 from deepval.judging.kernel import at_least
 from deepval.judging.policies import FrozenThreshold, Policy, slots_of
+from deepval.judging.priced_policies import ConformalHarm, HarmCertificate, certificate, harm_shares, safe_threshold
 from deepval.judging.prices import Price
 from deepval.judging.resamples import Allocator, Resamples, Resampling, in_memory, order_of
 from deepval.judging.routing import Routing
@@ -31,8 +33,8 @@ from deepval.judging.sieve import SiftedScores
 from deepval.judging.stream_rows import BEYOND, PAPER, Trial, best_trial, rate_missed, setting_of, times, tune
 from deepval.judging.tie_expectations import TiedCut
 from deepval.results import Estimate, ModeRate, Reason, Threshold, joined
-from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, on_part
-from deepval.tables.values import ValueTable
+from deepval.tables.scores import CALIBRATE, JUDGE, Missing, Scores, align, on_part
+from deepval.tables.values import ValueTable, read_values
 
 
 def thresholds(
@@ -295,6 +297,8 @@ def _rates(resamples: Resampling, accepted: Sequence[Float[np.ndarray, "unit"]])
 
 BEST = "best"
 """Stands for the policy that replays best."""
+BOUND = 0.1
+"""Largest harm of a unit that a certificate counts, as a share of its all-cheap loss, where none is named."""
 NEAR = 0.02
 """A policy whose replayed rate is further than this from the target is chosen only if all policies' rates are."""
 
@@ -309,22 +313,25 @@ class PolicyReplay(NamedTuple):
 
 
 class Deployment(NamedTuple):
-    """The threshold of an allocator, the routing that applies it input by input, and all replayed policies."""
+    """An allocator's threshold, the routing that applies it input by input, all replayed policies, its certificate."""
 
     threshold: Threshold
     routing: Routing
     replays: tuple[PolicyReplay, ...]
+    certificate: HarmCertificate | None = None
 
 
 def deployment(
-    table: ValueTable,
-    scores: Scores,
-    budget: Budget,
+    table: Any,
+    scores: Any,
+    budget: Budget | float = 0.2,
     *,
     calibration: Sequence[str] | None = None,
     units: Sequence[str] | None = None,
     policy: str = BEST,
     reset: bool = True,
+    harm_at_most: float | None = None,
+    bound: float = BOUND,
     missing: Missing = "error",
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
@@ -332,19 +339,24 @@ def deployment(
     """The threshold of an allocator under a budget and the routing by a policy over it.
 
     Args:
-        table: The inputs.
-        scores: The allocator's scores, aligned with them.
-        budget: What may be escalated, or spent.
+        table: The inputs: a `ValueTable`, or anything `read_values` reads.
+        scores: The allocator's scores, an array in the table's order or columns `input` and `score`.
+        budget: What may be escalated, or spent: a share of the inputs, `Selection`, `Latency`, `Energy` or `Money`.
         calibration: Units that set the threshold; None for all units.
         units: Units for which to expect a rate; None for the calibration units.
         policy: Name of a streaming policy, or "best". "best" is the policy with the largest gain on the calibration
             units among those whose rate there is within 2 points of the target; if there is none, the policy with the
             nearest rate.
         reset: Whether units are streams of their own.
+        harm_at_most: If set, the router runs a threshold, the budget's or a higher one, at which the expected harm of
+            a new unit is at most this share of its all-cheap loss; see docs/guarantees.md.
+        bound: Harm of a unit beyond this share of its loss is not counted.
         missing: Whether an input without a score is an error or ranked last.
         draws: Number of draws of units for the interval of the rate.
         seed: Their seed.
     """
+    table = table if isinstance(table, ValueTable) else read_values(table)
+    scores, (budget,) = align(table, getattr(scores, "name", None) or "scores", scores), budget_list(budget)
     calibration_table = table if calibration is None else table.restrict(calibration)
     apart = units is not None and set(units) != set(calibration_table.unit_ids)
     judged = table.restrict(units) if apart else calibration_table
@@ -363,17 +375,20 @@ def deployment(
         "calibration_units": [str(unit) for unit in calibration_table.unit_ids],
         "scores": calibration_scores.digest,
     }
+    case = (policy, calibration_scores, calibration_table, allowed)
+    policies = _policies(*case, reset=reset) if harm_at_most is None else _certified(*case, harm_at_most, bound)
     routings = [
         Routing.calibrate(
             calibration_scores.values, target, policy=item, modes=table.modes, reset=reset, about=about | {"rate": None}
         )
-        for item in _policies(policy, calibration_scores, calibration_table, allowed, reset=reset)
+        for item in policies
     ]
     costs = [mode_samples.above_cheap_on(part, allowed)[:, 1:] for part in (calibration_table, judged)]
     replays = [_replay(routing, calibration_scores.values, calibration_table, costs[0]) for routing in routings]
     at = best_trial([Trial(n, item.rate, item.gain) for n, item in enumerate(replays)], target, NEAR)
+    at = at if harm_at_most is None else 0
     routing, replay = routings[at], replays[at]
-    rate_decides = not isinstance(routing.policy, Price) and not allowed.per_input
+    rate_decides = not isinstance(routing.policy, Price | ConformalHarm) and not allowed.per_input
     if rate_decides and rate_missed(replay.rate, target, NEAR):
         _note_rate(scores.name, replay, target, alone=len(replays) == 1)
     threshold = with_replay(
@@ -386,10 +401,40 @@ def deployment(
         calibration_rate=replay.rate,
         gain=replay.gain,
     )
+    certified = None
+    if isinstance(routing.policy, ConformalHarm):
+        tied = int(np.count_nonzero(calibration_scores.values == routing.policy.theta))
+        ties = {"tie_acceptance": routing.policy.tie_acceptance, "tied": tied}
+        threshold = replace(threshold, **{"threshold": None} | _cut_at(routing.policy.theta) | ties)
+    if harm_at_most is not None:
+        row = (calibration_scores.values, calibration_table.unit, _order(calibration_table))
+        taken = [of.replay(*row) > 0 for of in routings]
+        certified = certificate(*row[:2], calibration_table.losses, taken=taken, at_most=harm_at_most, bound=bound)
+        about["certificate"] = certified._asdict()
     facts = {name: threshold[name] for name in ("rate", "rate_lo", "rate_hi", "calibration_rate", "gain")}
     facts |= {"target_rate": threshold.target_rate, "rate_units": len(judged.unit_ids)}
     about |= facts | {"replays": [item._asdict() for item in replays]}
-    return Deployment(threshold, replace(routing, about={**routing.about, **about}), tuple(replays))
+    return Deployment(threshold, replace(routing, about={**routing.about, **about}), tuple(replays), certified)
+
+
+def _certified(
+    name: str, scores: Scores, table: ValueTable, allowed: Allowance, at_most: float, bound: float
+) -> list[str | Policy | Price]:
+    """The certified threshold, and the plain one of the budget."""
+    if not 0 < checks.number(at_most, "harm_at_most") < checks.number(bound, "bound"):
+        raise InputError(
+            f"The harm allowed must be above 0 and below the bound ({bound:g}); found {at_most:g}: write 1 % as 1% on "
+            "the command line, and as 0.01 in Python."
+        )
+    if name.replace("-", " ") not in (BEST, PAPER[0], BEYOND[-1]) or scores.modes:
+        what = f"{scores.name} has a score per mode" if scores.modes else f"found policy {name!r}: leave it out"
+        raise InputError(f"Harm is certified for one score per input and a threshold that never moves; {what}.")
+    (plain,) = _policies(PAPER[0], scores, table, allowed, reset=True)
+    if not isinstance(plain, FrozenThreshold):
+        plain = FrozenThreshold.calibrate(scores.values, allowed.share(allowed.cost_of(scores.name)))
+    share = harm_shares(table.decision_values, table.unit, table.losses[:, 0], bound=bound)
+    safe = safe_threshold(scores.values, table.unit, share, target=at_most, bound=bound)
+    return [ConformalHarm.over(plain, safe), plain]
 
 
 def _policies(

@@ -15,6 +15,7 @@ import numpy as np
 
 from deepval.arrays import Float, InputFloats, InputInts, InputNumbers, Int
 from deepval.errors import InputError
+from deepval.judging import priced_policies as priced
 from deepval.judging import selections
 from deepval.judging.allowances import Allowance, no_prize
 from deepval.judging.policies import (
@@ -27,7 +28,6 @@ from deepval.judging.policies import (
     by_unit,
     highest,
 )
-from deepval.judging.priced_policies import ConformalHarm, DualPrice, ReplayThreshold, VirtualQueue, score_scale
 from deepval.judging.resamples import Resamples, Sample
 from deepval.results import Reason, Stream, in_words, joined, known
 from deepval.tables.scores import Scores
@@ -63,7 +63,7 @@ def tune(
     """The policy of this name for the rate alpha, calibrated and tuned on the calibration units."""
     about = {"score": score, "unit": unit, "order": order, "value": value, "alpha": alpha}
     frozen = FrozenThreshold.calibrate(score, alpha)
-    start = (frozen.theta, score_scale(score), alpha)
+    start = (frozen.theta, priced.score_scale(score), alpha)
     match name:
         case "frozen threshold":
             return frozen
@@ -74,14 +74,15 @@ def tune(
         case "token bucket":
             return tune_among([TokenBucket(cap, frozen, alpha) for cap in CAPS], CAPS, **about)[0]
         case "dual price":
-            return tune_among([DualPrice(*start, eta) for eta in STEPS], STEPS, **about)[0]
+            return tune_among([priced.DualPrice(*start, eta) for eta in STEPS], STEPS, **about)[0]
         case "virtual queue":
-            return tune_among([VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about)[0]
+            return tune_among([priced.VirtualQueue(*start, debt) for debt in DEBTS], DEBTS, **about)[0]
         case "conformal harm":
-            return ConformalHarm.within(score, unit, value, alpha=alpha)
+            safe = priced.safe_threshold(score, unit, priced.harm_shares(value, unit), target=alpha)
+            return priced.ConformalHarm.over(frozen, safe)
         case _:
             shares = [share for part in range(1, 51) if (share := alpha * part / 10) <= 1]
-            replayed = [ReplayThreshold(cut, alpha) for cut in FrozenThreshold.calibrate_each(score, shares)]
+            replayed = [priced.ReplayThreshold(cut, alpha) for cut in FrozenThreshold.calibrate_each(score, shares)]
             return tune_among(replayed, shares, **about, tolerance=1.0)[0]  # the cap keeps the rate
 
 

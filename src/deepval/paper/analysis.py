@@ -30,7 +30,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("operating-points", "persistence", "sensitivity", "robustness", "external"),
     ),
     "Perception against decision": (
-        *("agreement", "consumers", "optima", "targets", "perception-ranking", "selection-regret"),
+        *("agreement", "consumers", "sharing", "optima", "targets", "perception-ranking", "selection-regret"),
     ),
     "Allocators": (
         *("held-out", "benefit-harm", "wins", "half-widths", "concentration", "optimality", "arbiter"),

@@ -1,4 +1,4 @@
-"""Diagnoses, results of several cells and comparisons of two allocators -> tables; comparisons -> a regression gate."""
+"""Diagnoses, certificates, results of several cells and comparisons of two allocators -> tables, and a gate."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,10 @@ from xml.etree import ElementTree
 
 from deepval.errors import InputError, one_line
 from deepval.judging.comparison import Comparison
+from deepval.judging.deployment import PolicyReplay
 from deepval.judging.diagnosis import Diagnosis, WidthCheck
 from deepval.judging.over_cells import PooledComparison
+from deepval.judging.priced_policies import HarmCertificate
 from deepval.report.result_tables import IN_LOSS, SECOND, SECOND_BOUNDS
 from deepval.report.text_tables import (
     MISSING,
@@ -159,6 +161,31 @@ def _table(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]],
 LADDER = "oracle-ladder"
 NO_COST, UNPRICED = Reason.NO_COST.text(), "no cost"
 UNLISTED = ("never", "all-full", "oracle", LADDER)
+
+
+def certificate_table(certified: HarmCertificate, replays: Sequence[PolicyReplay]) -> Table:
+    """The harm of the certified and of the plain threshold (the two replays), and the price of certainty."""
+    own, plain = replays
+    rows = [
+        (name, percent(of.rate, 1), number(of.gain), percent(harm))
+        for name, of, harm in (("certified", own, certified.harm), ("plain", plain, certified.plain_harm))
+    ]
+    least = "any threshold" if certified.lowest is None else f"thresholds from {certified.lowest:.6g}"
+    most, units = percent(certified.bound), f"{certified.units:,}"
+    notes = [
+        f"A new unit like these {units} loses on average at most {percent(certified.at_most)} of its all-cheap loss by "
+        f"escalations that harm, of which at most {most} of a unit's loss count: (sum of the harms + {most}) / "
+        f"({units} + 1) = {percent(certified.figure)}.",
+        f"Not counted here: {percent(certified.clipped_share, 1)} of the harm, in "
+        f"{quantity(certified.clipped_units, 'unit')}. The chance that harm takes {most} or more of a new unit's loss "
+        f"is at most {percent(certified.at_most / certified.bound, 1)}.",
+        f"Price of the certificate: rate {100 * (own.rate - plain.rate):+.1f} points, gain {own.gain - plain.gain:+.3f}"
+        f". Without a budget, {least} would be certified.",
+    ]
+    if not own.rate:
+        notes.append("No calibration input is escalated: allow more harm, or calibrate on more units.")
+    header = ("threshold", "rate", "gain", "harm per unit")
+    return Table("Harm on the calibration units", header, lines_of(rows), tuple(notes))
 
 
 def overview(results: Mapping[str, Result], *, kind: str = "selection", alpha: float = 0.2) -> Table:

@@ -1,0 +1,151 @@
+"""Cells of several consumers -> what one selection of inputs for all of them costs each of them: docs/guarantees.md.
+
+With x the probability that an input is escalated, a consumer's gain is the sum of x V over its all-cheap loss. *own*:
+the oracle of that consumer alone. *summed*: the best sum of all consumers' gains. *max-min*: the best smallest share of
+the own gain, over all consumers that have any; the linear program is exact, because every x within the budget is a
+mixture of selections.
+
+One budget for several consumers of the same frames: what each gains under its own oracle, the best sum, the best
+minimum and the scores stored with the cells, and what sharing costs it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from deepval.arrays import Float, InputFloats
+from deepval.cells.folder import BuiltCell
+from deepval.checks import share_of_inputs
+from deepval.errors import InputError, library
+from deepval.judging.draws import make_draws
+from deepval.judging.oracle import oracle_weights
+from deepval.judging.resamples import ratio
+from deepval.judging.tie_expectations import inclusion
+from deepval.paper.analyses.consumers import pairs
+from deepval.paper.analysis import declare
+from deepval.paper.row_columns import CellName, Units, column, declared_table, high, level, loss_table, low, share
+from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, shares
+from deepval.report.text_tables import Table, number
+from deepval.tables.keys import positions
+from deepval.tables.scores import Scores
+from deepval.tables.values import ValueTable, quota
+
+
+@dataclass(frozen=True)
+class SharedBudget(CellName):
+    """What one consumer gains by one selection, and what that costs it against its own oracle."""
+
+    alpha: float = column("Share of inputs that may be escalated", "budget", level)
+    selection: str = column("own, summed, max-min, or the scores of a cell that choose for all", "selected by")
+    inputs: int = column("Inputs that all consumers judge")
+    gain: float | None = column("Gain over the all-cheap loss", "gain", share)
+    gain_lo: float | None = low(heading="95 %", form=share)
+    gain_hi: float | None = high()
+    of_own: float | None = column("Gain over the gain of its own oracle; None if that is 0", "of own", number)
+    price: float | None = column("Gain of its own oracle less this gain, over the all-cheap loss", "price", share)
+    price_lo: float | None = low(heading="95 %", form=share)
+    price_hi: float | None = high()
+
+
+def rows(
+    cells: Mapping[str, BuiltCell],
+    scores: Mapping[str, Sequence[Scores]],
+    *,
+    alphas: Sequence[float] = (0.2,),
+    units: Units = "all",
+    draws: int | Literal["exact"] = 1000,
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> list[SharedBudget]:
+    """One row per budget, selection and cell; the cells differ in the consumer alone."""
+    judged = [loss_table(cell, units) for cell in cells.values()]
+    tables = [own.keep(np.all([positions(own.input, of.input) >= 0 for of in judged], axis=0)) for own in judged]
+    first, records = tables[0], []
+    same = 2 * len(list(pairs(cells))) == len(cells) * (len(cells) - 1)
+    if not same or not len(first) or not all(own.cheap_loss > 0 for own in tables):
+        raise InputError(
+            "One budget needs cells of the same data set, modes and geometry, with inputs in common and all-cheap "
+            f"losses above 0; found {', '.join(cells)}."
+        )
+    at = {name: positions(first.input, cells[name].table.input) for name in scores}
+    stored = {
+        f"{item.name} ({name})": item.values[at[name]]
+        for name, items in scores.items()
+        for item in items
+        if not item.modes and item.covered[at[name]].all()
+    }
+    drawn = make_draws(len(first.unit_ids), draws, seed)
+    for alpha in watch([share_of_inputs(alpha) for alpha in alphas], "sharing"):
+        slots = int(quota(len(first), alpha))
+        own = [oracle_weights(of.decision_values, slots) for of in tables]
+        for name, weights in _selections(tables, own, slots, stored):
+            for cell, of, best, chosen in zip(cells, tables, own, weights, strict=True):
+                values, own_gain = of.decision_values, float(best @ of.decision_values)
+                parts = [ratio(of, x * values, of.losses[:, 0], draws=drawn) for x in (chosen, best - chosen)]
+                spent = {**parts[0].columns("gain"), **parts[1].columns("price")}
+                of_own = float(chosen @ values) / own_gain if own_gain > 0 else None
+                records.append(SharedBudget(cell, alpha, name, len(of), of_own=of_own, **spent))
+    return records
+
+
+def _selections(
+    tables: Sequence[ValueTable], own: Sequence[InputFloats], slots: int, scores: Mapping[str, InputFloats]
+) -> Iterator[tuple[str, Sequence[InputFloats]]]:
+    """The probability that each input is escalated for each consumer, by the name of the selection."""
+    yield "own", own
+    values = np.stack([of.decision_values / of.cheap_loss for of in tables])
+    best = np.sum(np.stack(own) * values, axis=1, keepdims=True)
+    shared = {
+        "summed": oracle_weights(values.sum(axis=0), slots),
+        "max-min": max_min_weights((values / np.where(best > 0, best, 1.0))[best[:, 0] > 0], slots),
+    }
+    for name, weights in (shared | {name: inclusion(score, slots) for name, score in scores.items()}).items():
+        yield name, [weights] * len(tables)
+
+
+def max_min_weights(values: Float[np.ndarray, "consumer input"], slots: int) -> InputFloats:
+    """The probabilities x, at most `slots` in sum, with the largest smallest consumer's sum of x times its values.
+
+    Of several such x, the one with the largest sum over all consumers: it counts with a weight of 1e-6.
+    """
+    helpful = np.flatnonzero((values > 0).any(axis=0))
+    weights, number = np.zeros(values.shape[1]), len(helpful)
+    if number:
+        # The last variable is the smallest sum: maximise it under sums >= it, and x within the slots.
+        solved = library("scipy.optimize", purpose="One budget for several consumers").linprog(
+            np.append(-1e-6 * values[:, helpful].sum(axis=0), -1.0),
+            A_ub=np.vstack([np.insert(-values[:, helpful], number, 1.0, axis=1), np.append(np.ones(number), 0.0)]),
+            b_ub=np.append(np.zeros(len(values)), slots),
+            bounds=[*[(0, 1)] * number, (None, None)],
+        )
+        weights[helpful] = np.clip(solved.x[:-1], 0.0, 1.0)
+    return weights
+
+
+def table(rows: Sequence[SharedBudget]) -> Table:
+    """The rows as a table."""
+    note = "price: own gain less this gain. Intervals are over units; selections stay as they are in the sample."
+    return declared_table(SharedBudget, rows, "One budget for several consumers", notes=(note,))
+
+
+def chart(rows: Sequence[SharedBudget]) -> Chart:
+    """Price that each consumer pays for sharing."""
+    paid = [row for row in rows if row.selection != "own"]
+    dots = (Dot(f"{row.cell}, {row.alpha:.0%}", row.selection, row.price, row.price_lo, row.price_hi) for row in paid)
+    return shares("Own gain less gain under a shared selection, over the all-cheap loss", dots, line=0.0)
+
+
+SHARING = declare(
+    __name__,
+    shows="Share one budget among several consumers",
+    see="guarantees.md#one-budget-several-consumers",
+    paper="not in the paper",
+    example="cells/braking-monocular cells/receding-horizon-monocular --alpha 0.2 --scores",
+    takes={"cells": "cells", "scores": "aligned"},
+    by="view",
+    least=2,
+    judges=True,
+)
