@@ -113,10 +113,10 @@ class Track:
         wants = policy.decide_sorted(score[self.rows], self.first)
         begins = self.first == np.arange(len(wants))
         taken, response_ms, backlog_ms = np.zeros(len(wants), dtype=bool), np.empty(len(wants)), 0.0
-        each = zip(wants.tolist(), begins.tolist(), self.cheap_ms.tolist(), self.full_ms.tolist(), strict=True)
-        for row, (wanted, new, cheap_ms, full_ms) in enumerate(each):
+        frames = zip(wants.tolist(), begins.tolist(), self.cheap_ms.tolist(), self.full_ms.tolist(), strict=True)
+        for row, (asked, new, cheap_ms, full_ms) in enumerate(frames):
             backlog_ms = 0.0 if new or backlog_ms <= SLACK else backlog_ms
-            taken[row] = wanted and not backlog_ms
+            taken[row] = asked and not backlog_ms
             response_ms[row] = backlog_ms + cheap_ms
             backlog_ms = max(0.0, response_ms[row] + (full_ms if taken[row] else 0.0) - self.period_ms)
         on_time = taken & (self.age == 0)

@@ -87,9 +87,6 @@ def _choice(keep: str) -> str:
     return keep
 
 
-Periods = Annotated[
-    Sequence[float], Option("Time from one frame to the next in ms. Repeatable.", ("--period",), (1e-3, 1e6))
-]
 Keep = Annotated[str, Option("What thresholds keep: rate, p95 (and rate), or threshold of the average.", read=_choice)]
 Switch = Annotated[float, Option("Time in ms to change modes and back.", ("--switch",), (0.0, 1e6))]
 
@@ -103,7 +100,7 @@ def rows(
     *,
     folds: Annotated[int, Option("Number of folds.", limits=(2, 1_000))] = 5,
     units: str | Sequence[str] = "fit",
-    periods: Periods = (33.0, 50.0, 100.0),
+    periods: Sequence[float] = (33.0, 50.0, 100.0),
     keep: Keep = "rate",
     switch_ms: Switch = 0.0,
     budgets: Sequence[Latency] | None = None,
