@@ -68,6 +68,7 @@ def test_without_pressure_both_gains_are_equal():
 def test_late_outputs_gain_less_and_p95_shows_the_backlog():
     free, tight = ({row.allocator: row for row in rows_of([period])} for period in (100.0, 50.0))
     assert tight["good"].late == 1.0
+    assert (free["good"].verdict, tight["good"].verdict) == ("unresolved", "worse")
     assert tight["good"].oracle < free["good"].oracle
     assert tight["good"].gain < tight["good"].oracle
     assert tight["good"].p95_ms == 20.0 + 30.0  # an escalation leaves 20 + 60 - 50 ms, for which the next frame waits

@@ -63,6 +63,7 @@ class DeadlineRow(BudgetColumns, AllocatorName, CellName):
     gain: float = column("Gain under deadlines, as a share of the all-cheap loss", "deadlines", percent)
     gain_lo: float | None = low(heading="95 %", form=percent)
     gain_hi: float | None = high()
+    verdict: str | None = column("Gain under deadlines against the average budget: better, worse or unresolved")
     oracle_average: float = column("The oracle's gain with as many escalations and no deadline, allocator free")
     oracle: float = column("The oracle's gain with as many escalations under deadlines", "oracle", percent)
     escalated: float = column("Share of the inputs escalated under deadlines", "escalated", percent)
@@ -228,6 +229,7 @@ def _rows(cells: Sequence[Mapping[str, Gains]], about: Mapping[str, Any], draws:
         }
         means["late"] = means["late"] / means["escalated"] if means["escalated"] else None
         fields = ends("average", average[index]) | ends("gain", late[index]) | ends("tau", tau) | means
+        fields["verdict"] = draws.interval((late - average)[index, 1:]).snap().verdict
         records.append(DeadlineRow(allocator=name, **about, **fields))
     return records
 
@@ -297,5 +299,6 @@ DEADLINES = declare(
     example="cells/braking-monocular --costs jetson-agx-xavier --period 33",
     takes={"cells": "cells", "costs": "costs"},
     by="cell",
+    judges=True,
     among=FIRST_OF_PAIR,
 )
