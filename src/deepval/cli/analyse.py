@@ -246,6 +246,7 @@ SETTINGS: dict[str, tuple[Any, Option]] = {
         ),
     ),
     "alphas": (list[float], ALPHAS),
+    "periods": (list[float], Option("Time from frame to frame in ms. Repeatable.", ("--period",), limits=(1e-3, 1e6))),
     "recipes": (
         list[str],
         Option("Allocator to fit, by recipe. Repeatable.", ("--allocator", "-a"), read=check_recipes),

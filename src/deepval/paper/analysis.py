@@ -37,7 +37,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("seeds", "out-of-fold", "transfer", "objective-swap", "published-objectives", "target-transforms"),
         *("overview", "pooled"),
     ),
-    "Cost": (*("charged", "budgets", "break-even", "gaps", "uniform", "capacity", "ladder", "skipping", "streams"),),
+    "Cost": (
+        *("charged", "budgets", "break-even", "gaps", "uniform", "capacity", "ladder", "skipping", "streams"),
+        *("deadlines",),
+    ),
 }
 """Every analysis, by part of the report and in its order."""
 ANALYSES = tuple(name for names in GROUPS.values() for name in names)

@@ -1,0 +1,304 @@
+"""Cells and times of passes -> gain of allocators under an average budget and under deadlines, and their two orders.
+
+The average budget is a latency budget; its ranking takes the highest scores of all judged units. Under deadlines the
+same scores are replayed by the clock (docs/definitions.md, Deadlines) with a threshold on the same units. Thresholds
+stay the same in every draw of units. Losses of old outputs are those of the cell's own rule with the objects of an
+earlier frame, not moved; where it has no such rule, an old output is worth the cheap loss.
+
+Gain under an average budget and if every frame has a deadline that late full outputs miss, whether the order of
+allocators is the same, and response times. Allocators are fitted out of fold.
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, NamedTuple
+
+import numpy as np
+
+from deepval.allocators import check_allocators
+from deepval.arrays import Float, InputFloats
+from deepval.cells.fitting import fold_scores, rule_of
+from deepval.cells.folder import BuiltCell
+from deepval.errors import InputError, InputWarning
+from deepval.judging.allowances import Latency, allowance
+from deepval.judging.concordance import pair_counts
+from deepval.judging.deadline_replay import Deadline, Track, requests
+from deepval.judging.draws import Draws, make_draws
+from deepval.paper.analyses.contrasts import GATES
+from deepval.paper.analysis import FIRST_OF_PAIR, Option, declare
+from deepval.paper.row_columns import (
+    AllocatorName,
+    BudgetColumns,
+    CellName,
+    Charged,
+    column,
+    declared_table,
+    figures,
+    high,
+    loss_table,
+    low,
+    shortest,
+)
+from deepval.progress import Watch, unwatched
+from deepval.report.charts import Chart, Dot, at_headline, shares
+from deepval.report.text_tables import Table, number, percent
+from deepval.results import known
+from deepval.tables.keys import positions
+from deepval.tables.values import ValueTable
+
+OLDEST = 10
+"""Age in frames up to which the losses of old outputs are computed; older ones are worth the cheap loss."""
+KEEP = ("rate", "p95", "threshold")
+
+
+@dataclass(frozen=True)
+class DeadlineRow(BudgetColumns, AllocatorName, CellName):
+    """One allocator of a cell, or of all cells together, under one budget and one period."""
+
+    period_ms: float = column("Time from one frame to the next in ms", "period", shortest)
+    average: float = column("Gain under the average budget, as a share of the all-cheap loss", "average", percent)
+    average_lo: float | None = low(heading="95 %", form=percent)
+    average_hi: float | None = high()
+    gain: float = column("Gain under deadlines, as a share of the all-cheap loss", "deadlines", percent)
+    gain_lo: float | None = low(heading="95 %", form=percent)
+    gain_hi: float | None = high()
+    verdict: str | None = column("Gain under deadlines against the average budget: better, worse or unresolved")
+    oracle_average: float = column("The oracle's gain with as many escalations and no deadline, allocator free")
+    oracle: float = column("The oracle's gain with as many escalations under deadlines", "oracle", percent)
+    escalated: float = column("Share of the inputs escalated under deadlines", "escalated", percent)
+    late: float | None = column("Share of the escalations whose output missed its own frame", "late", percent)
+    p95_ms: float = column("Response time in ms that 95 % of the frames do not exceed", "p95", shortest)
+    tau: float | None = column("Kendall's tau-b of the allocators' gains, average against deadlines", "tau", number)
+    tau_lo: float | None = low(heading="95 %")
+    tau_hi: float | None = high()
+
+
+class Gains(NamedTuple):
+    """Shares of the all-cheap loss in the sample and the draws: average, under deadlines; and what else is shown."""
+
+    average: Float[np.ndarray, "sample"]
+    late: Float[np.ndarray, "sample"]
+    about: dict[str, float]
+
+
+def _choice(keep: str) -> str:
+    if keep not in KEEP:
+        raise InputError(f"--keep must be one of {', '.join(KEEP)}; found {keep!r}.")
+    return keep
+
+
+Keep = Annotated[str, Option("What thresholds keep: rate, p95 (and rate), or threshold of the average.", read=_choice)]
+Switch = Annotated[float, Option("Time in ms to change modes and back.", ("--switch",), (0.0, 1e6))]
+
+
+def rows(
+    cells: Mapping[str, BuiltCell],
+    costs: Charged | None = None,
+    allocators: Annotated[
+        Sequence[str], Option("Signal or recipe, or all. Repeatable.", ("--allocator", "-a"), read=check_allocators)
+    ] = GATES,
+    *,
+    folds: Annotated[int, Option("Number of folds.", limits=(2, 1_000))] = 5,
+    units: str | Sequence[str] = "fit",
+    periods: Sequence[float] = (33.0, 50.0, 100.0),
+    keep: Keep = "rate",
+    switch_ms: Switch = 0.0,
+    budgets: Sequence[Latency] | None = None,
+    draws: int | Literal["exact"] = 1000,
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> list[DeadlineRow]:
+    """One row per budget, period and allocator: over all cells if there are several of the same units, then by cell.
+
+    Args:
+        cells: Cells by name.
+        costs: Times of modes and allocators; the cell's own where None. Allocators without a time are left out.
+        allocators: Signals and recipes; "all" for all that apply to a cell.
+        folds: Number of folds of units to fit recipes on.
+        units: Units to fit and judge on, by role or by name.
+        periods: Times from one frame to the next in ms.
+        keep: What the threshold keeps: the budget's rate; the rate, and a 95th percentile of response times within the
+            period; or the threshold of the average budget.
+        switch_ms: Time in ms to change modes and back, for every escalation.
+        budgets: Latency budgets; 20 % where None.
+        draws: Number of draws of units, or "exact".
+        seed: Their seed.
+        watch: Progress reporting.
+    """
+    tables = {}
+    for name, cell in cells.items():
+        table = replace(with_old_outputs(cell, loss_table(cell, units)), costs=figures(name, cell, costs, "a deadline"))
+        scored = fold_scores(
+            name, cell, check_allocators(allocators), folds=folds, units=table.unit_ids.tolist(), watch=watch
+        )
+        aligned = {item.name: item.over(table) for item in scored.values() if not item.modes}
+        tables[name] = table, {own: np.where(s.covered, s.values, -np.inf) for own, s in aligned.items()}
+    settings = {"periods": periods, "keep": keep, "switch_ms": switch_ms, "draws": draws, "seed": seed}
+    return table_rows(tables, budgets or [Latency(0.2)], **settings)
+
+
+def table_rows(
+    tables: Mapping[str, tuple[ValueTable, Mapping[str, InputFloats]]],
+    budgets: Sequence[Latency],
+    *,
+    periods: Sequence[float],
+    keep: str = "rate",
+    switch_ms: float = 0.0,
+    draws: int | Literal["exact"] = 1000,
+    seed: int = 0,
+) -> list[DeadlineRow]:
+    """The same rows from tables with costs and times of inputs, and scores of each by allocator."""
+    lists = [table.unit_ids.tolist() for table, _ in tables.values()]
+    groups = (
+        {f"all {len(tables)} cells": list(tables)} if len(tables) > 1 and lists.count(lists[0]) == len(lists) else {}
+    )
+    records = []
+    for budget in budgets:
+        for period_ms in periods:
+            gains, drawn = {}, {}
+            for name, (table, scores) in tables.items():
+                drawn[name] = make_draws(len(table.unit_ids), draws, seed)
+                gains[name] = {
+                    allocator: _gains(table, score, allocator, budget, drawn[name], period_ms, switch_ms, _choice(keep))
+                    for allocator, score in _with_time(name, table, scores).items()
+                }
+            for label, members in (groups | {name: [name] for name in tables}).items():
+                about = {"cell": label, "period_ms": period_ms, "kind": "latency", "alpha": budget.alpha}
+                about |= {"convention": budget.convention, "accounting": budget.accounting}
+                records += _rows([gains[name] for name in members], about, drawn[members[0]])
+    return records
+
+
+def _with_time(name: str, table: ValueTable, scores: Mapping[str, InputFloats]) -> dict[str, InputFloats]:
+    """The scores of allocators whose time the costs have; a warning names the others."""
+    assert table.costs is not None
+    timed = {own: score for own, score in scores.items() if "ms" in table.costs.allocators.get(own, {})}
+    if len(timed) < len(scores):
+        lacking = ", ".join(own for own in scores if own not in timed)
+        warnings.warn(InputWarning(f"{name}: {lacking} left out, because the costs have no ms of it."), stacklevel=2)
+    return timed
+
+
+def _gains(
+    table: ValueTable,
+    score: InputFloats,
+    allocator: str,
+    budget: Latency,
+    draws: Draws,
+    period_ms: float,
+    switch_ms: float,
+    keep: str,
+) -> Gains:
+    costs: Any = table.costs
+    own_ms, modes = costs.of_allocator(allocator, "ms"), [mode for mode in table.modes if mode in costs.modes]
+    allowed = allowance(budget, tuple(modes), costs)
+    track = Track(table, Deadline(period_ms, allowed.cheap + own_ms, allowed.full, switch_ms))
+    slots = int(allowed.slots(len(table), own_ms))
+    ranked = requests(score, min(slots, int(np.count_nonzero(score > -np.inf))))
+    limit = period_ms if keep == "p95" else np.inf
+    replay = track.replay(ranked if keep == "threshold" else track.threshold(score, slots, p95_ms=limit), score)
+    counts = np.vstack([np.ones((1, draws.counts.shape[1])), draws.counts])
+    parts = track.table.decision_values * ranked.expected(score), replay.gain, table.losses[:, 0]
+    average, gain, loss = (counts @ np.bincount(table.unit, part, counts.shape[1]) for part in parts)
+    escalated, late = int(replay.escalated.sum()), int(replay.late.sum())
+    about = {"escalated": escalated / len(table), "late": late / len(table), "p95_ms": replay.p95_ms}
+    best = np.sort(np.maximum(track.table.decision_values, 0.0))[::-1][:slots].sum()
+    about |= {"oracle": track.oracle(slots) / loss[0], "oracle_average": best / loss[0]}
+    return Gains(average / loss, gain / loss, about)
+
+
+def _rows(cells: Sequence[Mapping[str, Gains]], about: Mapping[str, Any], draws: Draws) -> list[DeadlineRow]:
+    """The rows of the allocators that all cells have, by means over the cells."""
+    names = [name for name in cells[0] if all(name in cell for cell in cells)]
+    if not names:
+        return []
+    average, late = (
+        np.mean([[getattr(cell[name], of) for name in names] for cell in cells], axis=0) for of in ("average", "late")
+    )
+    tau = np.array([pair_counts(one, other).tau_b for one, other in zip(average.T, late.T, strict=True)])
+
+    def ends(name: str, samples: Float[np.ndarray, "sample"]) -> dict[str, Any]:
+        interval = draws.interval(samples[1:], ~np.isnan(samples[1:]))
+        return {name: known(samples[0]), f"{name}_lo": known(interval.low), f"{name}_hi": known(interval.high)}
+
+    records = []
+    for index, name in enumerate(names):
+        means: dict[str, Any] = {
+            key: float(np.mean([cell[name].about[key] for cell in cells])) for key in cells[0][name].about
+        }
+        means["late"] = means["late"] / means["escalated"] if means["escalated"] else None
+        fields = ends("average", average[index]) | ends("gain", late[index]) | ends("tau", tau) | means
+        fields["verdict"] = draws.interval((late - average)[index, 1:]).snap().verdict
+        records.append(DeadlineRow(allocator=name, **about, **fields))
+    return records
+
+
+def with_old_outputs(cell: BuiltCell, table: ValueTable) -> ValueTable:
+    """The table with a mode FULL-d for the full output of d inputs before, for every d up to OLDEST.
+
+    Objects stay where they were relative to the vehicle. Without d inputs before, the loss is that of the cheap mode.
+    """
+    rule, cheap, full = rule_of(cell), table.modes[0], table.modes[-1]
+    if rule is None:
+        note = f"{cell.spec.system} has no rule to plan by old outputs, so they are worth the cheap loss."
+        warnings.warn(InputWarning(f"{cell.folder.name}: {note}"), stacklevel=2)
+        return table
+    names = [f"action{part}_{cheap}" for part in range(rule.choices.shape[1])]
+    actions = np.column_stack(list(cell.terms.of_types(numbers=names).values()))
+    row_of = positions(table.input, cell.terms.ids("input"))
+    old = np.repeat(table.losses[:, :1], OLDEST, axis=1)
+    for view, outputs in zip(cell.views, cell.outputs, strict=True):
+        rows = positions(view.scene.inputs, table.input)
+        frames, speed_mps = np.flatnonzero(rows >= 0), view.scene.ego_speed_mps
+        if not len(frames):
+            continue
+        acted = np.full((len(view), actions.shape[1]), np.nan)
+        acted[frames] = actions[row_of[rows[frames]]]
+        before = np.vstack([np.full((1, actions.shape[1]), np.nan), acted[:-1]])
+        needs = rule.needs(outputs.reference, speed_mps)
+        for age in range(1, min(OLDEST + 1, len(frames))):
+            later = np.full(len(view), -1)
+            later[frames[:-age]] = frames[age:]
+            seen = outputs.full.where(later[outputs.full.frame] >= 0)
+            seen = replace(seen, frame=later[seen.frame])
+            plan = rule.act(rule.needs(seen, speed_mps), speed_mps, previous=before)
+            loss = rule.loss(plan, needs, speed_mps=speed_mps, previous=before)
+            old[rows[frames[age:]], age - 1] = loss[frames[age:]]
+    modes = (*table.modes[:-1], full, *(f"{full}-{age}" for age in range(1, OLDEST + 1)))
+    return replace(table, modes=modes, losses=np.column_stack([table.losses, old]), input_costs={})
+
+
+def table(rows: Sequence[DeadlineRow]) -> Table:
+    """The rows as a table."""
+    notes = (
+        "average, deadlines, oracle: shares of the all-cheap loss. late: of the escalations. p95: response time in ms.",
+        "tau: Kendall's tau-b of the order of allocators, average against deadlines, the same in all rows of a period.",
+    )
+    order = ("cell", "kind", "period_ms", "allocator", "average", "average_lo", "gain", "gain_lo", "oracle")
+    order = (*order, "escalated", "late", "p95_ms", "tau", "tau_lo")
+    group = ("cell", "kind", "period_ms", "tau", "tau_lo")
+    return declared_table(DeadlineRow, rows, "Allocators under deadlines", notes=notes, order=order, group=group)
+
+
+def chart(rows: Sequence[DeadlineRow]) -> Chart:
+    """Gain under the average budget and by period."""
+    dots = []
+    for row in at_headline(rows):
+        label = f"{row.cell}: {row.allocator}"
+        dots.append(Dot(label, "average budget", row.average, row.average_lo, row.average_hi))
+        dots.append(Dot(label, f"every {row.period_ms:g} ms", row.gain, row.gain_lo, row.gain_hi))
+    return shares("Gain, share of the all-cheap loss", dict.fromkeys(dots), line=0.0)
+
+
+DEADLINES = declare(
+    __name__,
+    shows="Compare average budgets with deadlines of frames",
+    see="definitions.md#deadlines",
+    paper="latency budgets, which are averages",
+    example="cells/braking-monocular --costs jetson-agx-xavier --period 33",
+    takes={"cells": "cells", "costs": "costs"},
+    by="cell",
+    judges=True,
+    among=FIRST_OF_PAIR,
+)

@@ -1,0 +1,109 @@
+"""`analyse deadlines`: losses of old outputs from a cell, average budgets against deadlines, and the order of both."""
+
+import json
+
+import numpy as np
+import pytest
+
+from commands import call
+from deepval.errors import InputError, InputWarning
+from deepval.judging.allowances import Latency
+from deepval.paper.analyses import deadlines
+from deepval.tables.costs import Costs
+from deepval.tables.values import ValueTable
+from small_cells import build_cells, read_cells
+
+pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
+COSTS = Costs.of(
+    {
+        "modes": {"cheap": {"ms": 20.0}, "full": {"ms": 60.0}},
+        "allocators": {"good": {"ms": 0.0}, "bad": {"ms": 0.0}, "slow": {"ms": 5.0}},
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    return build_cells(tmp_path_factory.mktemp("cells"))
+
+
+@pytest.mark.parametrize("system", ["braking", "receding-horizon"])
+def test_old_outputs_are_judged_by_the_loss_of_the_cell(cells, system, monkeypatch):
+    (cell,) = read_cells(cells / f"{system}-monocular").values()
+    table = deadlines.with_old_outputs(cell, cell.listed)
+    full, one = table.losses[:, 1], table.losses[:, 2]
+    assert table.modes[2] == f"{cell.table.modes[-1]}-1"
+    assert len(table.modes) == 2 + deadlines.OLDEST
+    first = table.order == 0
+    assert (one[first] == table.losses[first, 0]).all()
+    assert (one[~first] != full[~first]).any()
+    monkeypatch.setattr(deadlines, "OLDEST", 3)
+    fewer = deadlines.with_old_outputs(cell, cell.listed)
+    assert np.array_equal(fewer.losses, table.losses[:, :5])
+
+
+def world(units=6, frames=40, seed=0):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=units * frames)
+    table = ValueTable.from_columns(
+        unit=np.repeat(np.arange(units), frames),
+        order=np.tile(np.arange(frames), units),
+        losses={"cheap": np.full(len(values), 3.0), "full": 3 - values, "full-1": 3 - values / 2},
+        costs=COSTS,
+    )
+    return table, {"good": values + 0.5 * rng.normal(size=len(values)), "bad": -values, "slow": values}
+
+
+def rows_of(periods, **settings):
+    return deadlines.table_rows({"w": world()}, [Latency(0.2)], periods=periods, draws=50, **settings)
+
+
+def test_without_pressure_both_gains_are_equal():
+    for row in rows_of([100.0]):
+        assert row.gain == pytest.approx(row.average)
+        assert (row.late, row.tau) == (0.0, 1.0)
+        assert row.oracle == pytest.approx(row.oracle_average)
+
+
+def test_late_outputs_gain_less_and_p95_shows_the_backlog():
+    free, tight = ({row.allocator: row for row in rows_of([period])} for period in (100.0, 50.0))
+    assert tight["good"].late == 1.0
+    assert (free["good"].verdict, tight["good"].verdict) == ("unresolved", "worse")
+    assert tight["good"].oracle < free["good"].oracle
+    assert tight["good"].gain < tight["good"].oracle
+    assert tight["good"].p95_ms == 20.0 + 30.0  # an escalation leaves 20 + 60 - 50 ms, for which the next frame waits
+    assert tight["slow"].escalated <= 0.2 - 5 / 60  # the allocator pays for itself
+    kept = {row.allocator: row for row in rows_of([40.0], keep="p95")}
+    assert all(row.p95_ms <= 40.0 for row in kept.values())
+
+
+def test_cells_of_the_same_units_are_averaged():
+    every = deadlines.table_rows({"a": world(), "b": world(seed=1)}, [Latency(0.2)], periods=[50.0], draws=50)
+    gains = {(row.cell, row.allocator): row.gain for row in every}
+    assert gains["all 2 cells", "good"] == pytest.approx((gains["a", "good"] + gains["b", "good"]) / 2)
+
+
+def test_allocators_without_a_time_are_named():
+    table, scores = world()
+    with pytest.warns(InputWarning, match="w: new left out, because the costs have no ms"):
+        found = deadlines.table_rows({"w": (table, scores | {"new": scores["good"]})}, [Latency(0.2)], periods=[50.0])
+    assert {row.allocator for row in found} == {"good", "bad", "slow"}
+    with pytest.raises(InputError, match="--keep must be one of rate, p95, threshold; found 'all'"):
+        rows_of([50.0], keep="all")
+
+
+def test_the_command_gives_the_rows_of_the_python_call(cells, capsys):
+    folder = cells / "braking-monocular"
+    words = ("--costs", "jetson-agx-xavier", "-a", "ego-speed", "-a", "criticality", "--alpha", "0.2", "--draws", "20")
+    call("analyse", "deadlines", folder, *words, "--period", "30", "--units", "all", "--json")
+    shown = json.loads(capsys.readouterr().out)
+    found = deadlines.rows(
+        read_cells(folder),
+        Costs.of("jetson-agx-xavier"),
+        ["ego-speed", "criticality"],
+        periods=[30.0],
+        units="all",
+        draws=20,
+    )
+    assert [row["gain"] for row in shown] == [row.gain for row in found]
+    assert [row["allocator"] for row in shown] == ["ego-speed", "criticality"]
