@@ -1,6 +1,7 @@
 """`deepval watch`: further shadowed inputs -> the state of every declared claim, with an alarm where one fails."""
 
 import math
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,12 @@ from deepval.judging.watching import HORIZON, RISK, Watch
 from deepval.report.forms import content_policy
 from deepval.report.text_tables import few
 
-BEGINNING = "Beginning"
+CLAIMS = (
+    "gain>=X over random, harm<=X (shares of the reference's all-cheap loss per input), rate=X+-Y. Repeatable. Default: "
+    "0.8 of the reference's gain, 1.25 of its harm, 2 points around its rate."
+)
+CAP = "The most that one unit counts for. Default: what 80 % of the reference's units stay below."
+first = partial(option, panel="To begin")
 WIDTH, HEIGHT = 860, 180
 STYLE = """body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 body { color: #1c2329; background: #faf8f4; } svg { width: 100%; background: #fff; border: 1px solid #e4e0d7; }
@@ -36,45 +42,16 @@ def watch(
         ),
     ] = None,
     *,
-    reference: Annotated[
-        Path | None,
-        option("--reference", "Begin: such rows from a good time; with -s a cell or values file.", panel=BEGINNING),
-    ] = None,
-    scores: Annotated[
-        str | None,
-        option("--scores", "Scores of the reference: FILE, or a name of a cell.", short="-s", panel=BEGINNING),
-    ] = None,
-    alpha: Annotated[
-        float, option("--alpha", "Share of the reference that its scores escalate.", within=(0, 1), panel=BEGINNING)
-    ] = 0.2,
-    claim: Annotated[
-        list[str] | None,
-        option(
-            "--claim",
-            "gain>=X over random, harm<=X (shares of the reference's all-cheap loss per input), rate=X+-Y. Repeatable. "
-            "Default: 0.8 of the reference's gain, 1.25 of its harm, 2 points around its rate.",
-            panel=BEGINNING,
-        ),
-    ] = None,
-    cap: Annotated[
-        float | None,
-        option(
-            "--cap",
-            "The most that one unit counts for. Default: what 80 % of the reference's units stay below.",
-            within=(1e-12, 1e12),
-            panel=BEGINNING,
-        ),
-    ] = None,
-    risk: Annotated[
-        float,
-        option("--risk", "Probability of a false alarm within --horizon.", within=(1e-12, 0.5), panel=BEGINNING),
-    ] = RISK,
-    horizon: Annotated[int, option("--horizon", "Number of units.", within=(1, 10**9), panel=BEGINNING)] = HORIZON,
+    reference: Annotated[Path | None, first("--reference", "Such rows from a good time; with -s a table.")] = None,
+    scores: Annotated[str | None, first("--scores", "Its scores: FILE, or a name of a cell.", short="-s")] = None,
+    alpha: Annotated[float, first("--alpha", "Share that its scores escalate.", within=(0, 1))] = 0.2,
+    claim: Annotated[list[str] | None, first("--claim", CLAIMS)] = None,
+    cap: Annotated[float | None, first("--cap", CAP, within=(1e-12, 1e12))] = None,
+    risk: Annotated[float, first("--risk", "Chance of a false alarm within --horizon.", within=(1e-12, 0.5))] = RISK,
+    horizon: Annotated[int, first("--horizon", "Number of units.", within=(1, 10**9))] = HORIZON,
     end: Annotated[bool, option("--end", "The last unit is complete.")] = False,
     skip_seen: Annotated[bool, option("--skip-seen", "Skip rows that were read before: the file has grown.")] = False,
-    page: Annotated[
-        Path | None, option("--page", "Draw the path of the evidence in this HTML file.", panel=options.OUTPUT)
-    ] = None,
+    page: Annotated[Path | None, option("--page", "Draw the path of the evidence in this HTML file.")] = None,
     json: options.Json = False,
 ) -> None:
     """Watch a running router: alarm when a claim fails.
@@ -133,14 +110,10 @@ def _page(now: Watch) -> str:
     """The path of the evidence of every claim, drawn on a logarithmic scale."""
     parts = []
     for one in now.states:
-        path = now.paths[one.claim]
         top = math.log10(1 + one.enough) * 1.15
-        across = (WIDTH - 60) / max(len(path), 1)
-        points = [
-            f"{50 + across * at:.1f},{HEIGHT - 20 - (HEIGHT - 30) * min(math.log10(1 + s) / top, 1):.1f}"
-            for at, s in enumerate([0.0, *path.tolist()])
-        ]
-        high = HEIGHT - 20 - (HEIGHT - 30) / 1.15
+        heights = [min(math.log10(1 + s) / top, 1) for s in (0.0, *now.paths[one.claim].tolist())]
+        step, high = (WIDTH - 60) / max(one.units, 1), HEIGHT - 20 - (HEIGHT - 30) / 1.15
+        points = [f"{50 + step * at:.1f},{HEIGHT - 20 - (HEIGHT - 30) * y:.1f}" for at, y in enumerate(heights)]
         parts.append(
             f"<h2>{escape(one.claim)}</h2><p>{escape(one.sentence)}</p>"
             f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="evidence against {escape(one.claim)}">'

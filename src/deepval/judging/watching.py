@@ -30,8 +30,8 @@ RISK, HORIZON = 0.01, 1000
 """Probability of a false alarm on a true claim, within so many units."""
 CAPPED = 0.8
 """Share of the reference's units whose gain is below the default cap."""
-SLACK = {"gain": 0.8, "harm": 1.25, "rate": 0.02}
-"""Default claims: this share of the reference's gain or harm, and this distance to its rate."""
+SLACK = {"gain": 0.2, "harm": 1.25, "rate": 0.02}
+"""Default claims: at most this share of the gain is lost, so many times the harm, and this distance to the rate."""
 BETS = 2.0 ** -np.arange(5)
 MOST = 1e300
 LEAST = 1e-4
@@ -233,11 +233,9 @@ class Watch:
             if not cap > 0:
                 raise InputError(f"{log.source}: most units gain nothing, which gives no cap: name one (cap, --cap).")
         gain, harm, share = means = tuple(_counted(units, cap).mean(axis=0).tolist())
-        usual = (
-            f"gain>={min(SLACK['gain'] * gain, gain):.4g}",
-            f"harm<={min(max(SLACK['harm'] * harm, LEAST * cap), (harm + cap) / 2):.4g}",
-            f"rate={share:.4g}+-{SLACK['rate']:g}",
-        )
+        most = min(max(SLACK["harm"] * harm, LEAST * cap), (harm + cap) / 2)
+        least = gain - SLACK["gain"] * abs(gain)
+        usual = f"gain>={least:.4g} harm<={most:.4g} rate={share:.4g}+-{SLACK['rate']:g}".split()
         stated = tuple(str(Claim.parse(text)) for text in claims or usual)
         return cls(stated, pair, threshold, rate, loss, cap, means, risk, horizon)
 
