@@ -20,8 +20,8 @@ from deepval.report.forms import content_policy
 from deepval.report.text_tables import few
 
 CLAIMS = (
-    "gain>=X over random, harm<=X (shares of the reference's all-cheap loss per input), rate=X+-Y. Repeatable. Default: "
-    "0.8 of the reference's gain, 1.25 of its harm, 2 points around its rate."
+    "gain>=X over random, harm<=X (shares of the reference's all-cheap loss per input), rate=X+-Y. Repeatable. "
+    "Default: 0.8 of the reference's gain, 1.25 of its harm, 2 points around its rate."
 )
 CAP = "The most that one unit counts for. Default: what 80 % of the reference's units stay below."
 first = partial(option, panel="To begin")
