@@ -69,6 +69,15 @@ ENTRIES = {
     "serve": Entry(
         "What if the budget, the units or the weights were others?", "deepval serve demo", more="own-losses.md"
     ),
+    "watch": Entry(
+        "Is the running router still as good as it was? (Both modes ran on the inputs of `new.csv`.)",
+        """deepval watch watch.json --reference values.csv -s mine.csv --alpha 0.2
+
+cut -d, -f2 mine.csv | paste -d, values.csv - > new.csv
+
+deepval watch watch.json new.csv --end --page watch.html""",
+        more="guarantees.md#watch-a-running-router",
+    ),
     "demo": Entry(
         "What does all this look like, without any data?",
         "deepval demo --out demo",

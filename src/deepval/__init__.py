@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
     from deepval.judging.over_cells import compare_over, pool
+    from deepval.judging.watching import Watch
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
     from deepval.tables.off_policy import values_from_log
@@ -58,6 +59,7 @@ __all__ = [
     "Row",
     "Selection",
     "ValueTable",
+    "Watch",
     "__version__",
     "compare",
     "compare_over",
@@ -83,6 +85,7 @@ _HOME = {
     "judging.draws": ("units_to_resolve",),
     "judging.evaluation": ("evaluate",),
     "judging.over_cells": ("compare_over", "pool"),
+    "judging.watching": ("Watch",),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
     "tables.off_policy": ("values_from_log",),

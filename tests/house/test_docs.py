@@ -298,7 +298,7 @@ RUN = {
     "README.md", "start.md",  # tests/house/test_readme.py
     "definitions.md", "costs.md", "llm-routing.md", "own-losses.md", "own-detections.md", "add-a-system.md",
     "allocators.md", "serve.md", "add-an-allocator.md", "gallery.md",  # here
-    "gate.md", "submit.md", "official.md",  # tests/cli/test_gate.py, tests/protocol
+    "gate.md", "submit.md", "official.md", "guarantees.md",  # tests/cli/test_gate.py, tests/protocol, tests/judging
 }  # fmt: skip
 READ = {
     "KITTI": {"analyses.md", "cells.md", "paper-checklist.md", "replication.md", "results.md", "statistics.md",

@@ -52,6 +52,8 @@ COMMANDS = [
     "leaderboard subs --cells {} --check", "leaderboard {} --cells cells --out b",
     "leaderboard subs --cells {} --out b", "leaderboard subs --cells cells --out {}/b",
     "leaderboard subs --cells cells --out b --cache {}/c",
+    "watch {}.json", "watch w.json --reference {}.csv", "watch w.json --reference {}.csv -s x.csv",
+    "watch w.json --reference values.csv -s {}.csv", "watch state.json {}.csv", "watch state.json --page {}/p.html",
     "import {}.parquet --out v.csv", "import log.csv --out v.csv --prices {}.csv",
     "import log.csv --out v.csv --scores-out {}/s",
 ]  # fmt: skip
@@ -72,6 +74,7 @@ def write_world(folder: Path) -> Path:
         Path("plan.toml").write_text('[[comparison]]\ncandidate="x"\nbaseline="y"\ncells=["c"]\nalphas=[0.2]\n')
         call("build", "--units", "scene-00,scene-01,scene-02,scene-03", "--out", "cells")
         call("evaluate", "values.csv", "-s", "x.csv", "--draws", "5", "--out", "result.json")
+        call("watch", "state.json", "--reference", "values.csv", "-s", "x.csv", "--claim", "rate=0.2+-0.1")
         Path("subs").mkdir()
         Path("log.csv").write_text(
             "dataset,i,question_chars,a,b\n" + "".join(f"d{i % 2},{i},9,0,1\n" for i in range(6))

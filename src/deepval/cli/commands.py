@@ -33,7 +33,7 @@ EXACT = 2**53
 PANEL_ORDER = {"Arguments": 0, "Options": 2, "Workers": 3, "Output": 4}
 """Order of headings in the help; others come after the arguments."""
 
-OUTPUTS = ("--out", "--junit", "--figure", "--figures", "--work", "--cache")
+OUTPUTS = ("--out", "--junit", "--figure", "--figures", "--page", "--work", "--cache")
 """Options that name output files or folders; every other path may be an input."""
 WRITTEN = {
     "demo": ("report.html", "results.md"),
@@ -303,6 +303,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "threshold": "routers",
         "compare": "compare",
         "serve": "report_page",
+        "watch": "watch",
     },
     "Build cells, fit and score allocators": {
         "demo": "demo",

@@ -87,7 +87,7 @@ def import_router_log(
             folder that lists the log's models, if there is one.
         dataset: Name of the log's data set in that list; None takes the one that the file's name contains.
     """
-    log = _records(Path(source)) if isinstance(source, str | Path) else columns.read(source)
+    log = read_records(Path(source)) if isinstance(source, str | Path) else columns.read(source)
     quality_columns = _quality_columns(log, models)
     answers = _wide_answers(log, quality_columns, unit) if quality_columns else _long_answers(log, unit)
     if np.isnan(answers.cost).all():
@@ -347,7 +347,7 @@ def _lengths(log: columns.Columns) -> dict[str, Float[np.ndarray, "row"]]:
     return {} if characters is None else {"prompt_length": _numbers(log, characters)}
 
 
-def _records(path: Path) -> columns.Columns:
+def read_records(path: Path) -> columns.Columns:
     """The columns of a file, or of a folder of files with records."""
     if path.suffix.lower() in PICKLES:
         raise InputError(

@@ -1,0 +1,132 @@
+"""`deepval watch`: further shadowed inputs -> the state of every declared claim, with an alarm where one fails."""
+
+import math
+from functools import partial
+from html import escape
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deepval.cli import options, terminal
+from deepval.cli.commands import option
+from deepval.cli.compare import FAILED_GATE
+from deepval.cli.terminal import say
+from deepval.errors import InputError
+from deepval.files import reading
+from deepval.files.writing import check_writable, lock, write_atomically
+from deepval.judging.watching import HORIZON, RISK, Watch
+from deepval.report.forms import content_policy
+from deepval.report.text_tables import few
+
+CLAIMS = (
+    "gain>=X over random, harm<=X (shares of the reference's all-cheap loss per input), rate=X+-Y. Repeatable. "
+    "Default: 0.8 of the reference's gain, 1.25 of its harm, 2 points around its rate."
+)
+CAP = "The most that one unit counts for. Default: what 80 % of the reference's units stay below."
+first = partial(option, panel="To begin")
+WIDTH, HEIGHT = 860, 180
+STYLE = """body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+body { color: #1c2329; background: #faf8f4; } svg { width: 100%; background: #fff; border: 1px solid #e4e0d7; }
+path { fill: none; stroke: #0072b2; stroke-width: 2; } line { stroke: #b54d14; stroke-dasharray: 6 4; }
+text { font-size: 12px; fill: #59636d; }"""
+
+
+def watch(
+    state: Annotated[Path, typer.Argument(help="File with the state of the watch (.json).")],
+    rows: Annotated[
+        Path | None,
+        typer.Argument(
+            help="New shadowed inputs (.csv, .parquet, .jsonl), in the order of arrival: unit, input, loss_<mode>, "
+            "escalated (0 or 1) or score, [propensity]."
+        ),
+    ] = None,
+    *,
+    reference: Annotated[Path | None, first("--reference", "Such rows from a good time; with -s a table.")] = None,
+    scores: Annotated[str | None, first("--scores", "Its scores: FILE, or a name of a cell.", short="-s")] = None,
+    alpha: Annotated[float, first("--alpha", "Share that its scores escalate.", within=(0, 1))] = 0.2,
+    claim: Annotated[list[str] | None, first("--claim", CLAIMS)] = None,
+    cap: Annotated[float | None, first("--cap", CAP, within=(1e-12, 1e12))] = None,
+    risk: Annotated[float, first("--risk", "Chance of a false alarm within --horizon.", within=(1e-12, 0.5))] = RISK,
+    horizon: Annotated[int, first("--horizon", "Number of units.", within=(1, 10**9))] = HORIZON,
+    end: Annotated[bool, option("--end", "The last unit is complete.")] = False,
+    skip_seen: Annotated[bool, option("--skip-seen", "Skip rows that were read before: the file has grown.")] = False,
+    page: Annotated[Path | None, option("--page", "Draw the path of the evidence in this HTML file.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Watch a running router: alarm when a claim fails.
+
+    Inputs on which both modes ran arrive unit by unit; a unit is complete when another one begins. Looking often does
+    not raise the number of false alarms. Exit code 3: alarm; 0: quiet; 2: bad input.
+
+    Begin: deepval watch state.json --reference values.csv -s mine.csv --alpha 0.2
+
+    Example: deepval watch state.json new.csv --page watch.html
+    """
+    check_writable(state)
+    if page is not None:
+        check_writable(page)
+    with lock(state.parent, f"{state}: another process reads into it now: wait for it."):
+        if reference is not None:
+            if reading.exists(state):
+                raise InputError(f"{state}: a watch begins with a new file, and this one exists: name another file.")
+            source = str(reference) if scores is None else _scored(reference, scores)
+            now = Watch.begin(source, claim or (), alpha=alpha, cap=cap, risk=risk, horizon=horizon)
+        elif claim or scores or cap is not None or (risk, horizon) != (RISK, HORIZON):
+            raise InputError("--claim, --scores, --cap, --risk and --horizon begin a watch: give --reference, too.")
+        elif not reading.exists(state):
+            raise InputError(f"{state}: no such file; begin the watch with --reference.")
+        else:
+            now = Watch.load(state)
+        if rows is not None or end:
+            now = now.read(None if rows is None else str(rows), end=end, skip_seen=skip_seen)
+        now.save(state)
+    if page is not None:
+        write_atomically(page, _page(now))
+    if json:
+        content = {"alarm": now.alarm, "claims": [one._asdict() for one in now.states], "promise": now.promise}
+        terminal.print_json(content | {"open_inputs": len(now.rows)})
+    else:
+        for one in now.states:
+            say(one.sentence)
+        say(now.promise)
+    if now.alarm:
+        raise typer.Exit(FAILED_GATE)
+
+
+def _scored(reference: Path, scores: str) -> dict[str, Any]:
+    """The rows of a cell or a values file with the scores of one allocator."""
+    case = options.SubjectOptions().case(reference)
+    scored = case.scores(options.named_files([scores]))
+    ((name, own),) = scored.items()
+    if own.modes:
+        raise InputError(f"{name}: a watch needs one score per input; found scores of {few(own.modes)}.")
+    part, table = own.covered, case.table.keep(own.covered)
+    losses = {f"loss_{mode}": table.losses[:, number] for number, mode in enumerate(table.modes)}
+    return {"unit": table.unit_ids[table.unit], "input": table.input, "score": own.values[part], **losses}
+
+
+def _page(now: Watch) -> str:
+    """The path of the evidence of every claim, drawn on a logarithmic scale."""
+    parts = []
+    for one in now.states:
+        top = math.log10(1 + one.enough) * 1.15
+        heights = [min(math.log10(1 + s) / top, 1) for s in (0.0, *now.paths[one.claim].tolist())]
+        step, high = (WIDTH - 60) / max(one.units, 1), HEIGHT - 20 - (HEIGHT - 30) / 1.15
+        points = [f"{50 + step * at:.1f},{HEIGHT - 20 - (HEIGHT - 30) * y:.1f}" for at, y in enumerate(heights)]
+        parts.append(
+            f"<h2>{escape(one.claim)}</h2><p>{escape(one.sentence)}</p>"
+            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="evidence against {escape(one.claim)}">'
+            f'<line x1="50" x2="{WIDTH - 10}" y1="{high:.1f}" y2="{high:.1f}"/>'
+            f'<text x="4" y="{high + 4:.1f}">{one.enough:.0e}</text><text x="34" y="{HEIGHT - 16}">0</text>'
+            f'<text x="{WIDTH - 10}" y="{HEIGHT - 4}" text-anchor="end">{one.units} units</text>'
+            f'<path d="M{" L".join(points)}"/></svg>'
+        )
+    policy = content_policy(styles=[STYLE], images="data:")
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>deepval watch</title>'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}"><link rel="icon" href="data:,">'
+        f"<style>{STYLE}</style></head><body><h1>{'Alarm' if now.alarm else 'Quiet'}</h1>"
+        f"<p>{escape(now.promise)} The dashed line is an alarm; the scale is logarithmic.</p>{''.join(parts)}"
+        "</body></html>\n"
+    )

@@ -1,0 +1,184 @@
+"""Watching a stream of shadowed inputs: the detector, units in pieces, the state file, and what is refused."""
+
+import itertools
+import json
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import deepval
+from commands import refusal, run
+from deepval.errors import InputError
+from deepval.judging.watching import BETS, HORIZON, RISK, Claim, evidence
+from doc_blocks import run_page
+from project import ROOT
+
+
+def rows_of(units, skill, first=0, seed=0, inputs=20):
+    rng = np.random.default_rng([seed, first])
+    number = units * inputs
+    value = np.where(rng.random(number) < 0.3, rng.normal(0.3, 1, number), 0.0)
+    cheap = rng.gamma(1, 1, number)
+    return {
+        "unit": [f"u{first + at // inputs}" for at in range(number)],
+        "input": np.arange(number),
+        "score": skill * value + rng.normal(0, 0.5, number),
+        "loss_cheap": cheap,
+        "loss_full": cheap - value,
+    }
+
+
+def part(rows, begin, end):
+    return {name: column[begin:end] for name, column in rows.items()}
+
+
+@pytest.fixture(scope="module")
+def fresh():
+    return deepval.Watch.begin(rows_of(50, 1.0), alpha=0.2)
+
+
+def test_the_evidence_is_the_sum_over_all_beginnings():
+    z = np.array([0.5, -1.0, 0.25, 2.0])
+    by_hand = [np.mean([sum(np.prod(1 + g * z[k : t + 1]) for k in range(t + 1)) for g in BETS]) for t in range(len(z))]
+    np.testing.assert_allclose(evidence(z[:, None]), by_hand)
+
+
+@given(st.floats(-0.9, 0.9), st.floats(0.05, 0.9), st.floats(0.0, 1.0))
+def test_what_a_unit_says_is_bounded_and_linear(seen, limit, share):
+    claims = (Claim("gain", limit - 0.5), seen), (Claim("harm", limit), abs(seen)), (Claim("rate", limit, 0.05), share)
+    for claim, number in claims:
+        z = claim.against(np.array([number, claim.limit]), 1.0)
+        assert (z >= -1 - 1e-12).all()
+        assert (z[1] <= 1e-12).all()  # a unit at the limit says nothing against the claim
+
+
+def test_a_unit_is_weighed_by_hand():
+    columns = {"unit": ["a", "a", "b"], "input": [1, 2, 3], "loss_s": [2.0, 1.0, 3.0], "loss_l": [1.0, 2.0, 3.0]}
+    watch = deepval.Watch.begin(
+        columns | {"escalated": [1, 1, 0], "propensity": [0.5, 1.0, 1.0]}, ["rate=0.75+-0.5"], cap=1.0
+    )
+    assert watch.rate == pytest.approx(3 / 4)
+    assert watch.loss == pytest.approx((2 * 2 + 1 + 3) / 4)
+    watch = watch.read(columns | {"escalated": [1, 1, 0], "propensity": [0.5, 1.0, 1.0]}, end=True)
+    (_, gain, harm, rate), (_, *rest) = watch.units
+    assert (gain, harm, rate) == pytest.approx(((2 * 0.25 - 0.25) / 3 / 2, 1 / 3 / 2, 1.0))
+    assert rest == [0.0, 0.0, 0.0]
+
+
+@given(st.lists(st.integers(0, 200), max_size=4))
+def test_pieces_of_a_stream_make_the_same_watch(fresh, cuts):
+    rows, ends = rows_of(10, 1.0, 100), [0, *sorted(cuts), 200]
+    watch = fresh
+    for begin, end in itertools.pairwise(ends):
+        watch = watch if begin == end else watch.read(part(rows, begin, end))
+    assert watch.read(None, end=True) == fresh.read(rows, end=True)
+    assert len(watch.units) == 9
+
+
+def test_a_log_that_grows_is_read_once(fresh):
+    rows = rows_of(10, 1.0, 100)
+    watch = fresh.read(part(rows, 0, 90))
+    assert watch.read(rows, skip_seen=True) == fresh.read(rows)
+    with pytest.raises(InputError, match="unit 'u100' was complete"):
+        watch.read(rows)
+
+
+def test_an_alarm_comes_after_the_score_became_noise_and_stays(fresh):
+    watch = fresh.read(rows_of(100, 1.0, 100), end=True)
+    assert not watch.alarm
+    watch = watch.read(rows_of(200, 0.0, 300), end=True)
+    gain = watch.states[0]
+    assert gain.claim.startswith("gain>=")
+    assert 100 < gain.after < 200
+    assert gain.alarm == f"u{300 + gain.after - 101}"
+    assert "ALARM since unit" in gain.sentence
+    assert watch.read(rows_of(400, 1.0, 600), end=True).states[0].after == gain.after
+
+
+def test_false_alarms_stay_below_the_risk_on_the_border_of_the_claim():
+    rng = np.random.default_rng(5)
+    seen = rng.choice([-0.02, -0.01, 0.03, 0.05], (500, 300))
+    claim = Claim("gain", 0.0125)
+    assert (evidence(claim.against(seen, 0.05)).max(axis=1) >= 300 / 0.05).mean() <= 0.05
+    worse = evidence(claim.against(seen - 0.015, 0.05))
+    assert (worse.max(axis=1) >= 300 / 0.05).mean() > 0.8
+    assert HORIZON / RISK == 100_000
+
+
+def test_the_state_survives_the_disk_and_a_changed_one_is_refused(fresh, tmp_path):
+    watch = fresh.read(rows_of(10, 1.0, 100))
+    watch.save(tmp_path / "state.json")
+    assert deepval.Watch.load(tmp_path / "state.json") == watch
+    text = (tmp_path / "state.json").read_text()
+    (tmp_path / "changed.json").write_text(text.replace('"horizon":1000', '"horizon":2000'))
+    (tmp_path / "cut.json").write_text(text[: len(text) // 2])
+    (tmp_path / "other.json").write_text("{}")
+    for name, words in (("changed", "was changed"), ("cut", "must be the state"), ("other", "another file")):
+        with pytest.raises(InputError, match=words):
+            deepval.Watch.load(tmp_path / f"{name}.json")
+
+
+@pytest.mark.parametrize(
+    ("claims", "words"),
+    [
+        (["gain>0.1"], "must be gain>=X"),
+        (["gain>=1.2.3"], "must be gain>=X"),
+        (["gain>=5"], "the cap"),
+        (["harm<=0"], "the cap"),
+        (["rate=0.5+-0.02"], "the reference itself must meet"),
+        (["rate=0.2+-0.02", "rate=20%+-2%"], "must be different"),
+    ],
+)
+def test_claims_that_are_none(claims, words):
+    with pytest.raises(InputError, match=words):
+        deepval.Watch.begin(rows_of(50, 1.0), claims, alpha=0.2)
+
+
+def write(path, rows):
+    lines = [",".join(map(str, row)) for row in zip(*rows.values(), strict=True)]
+    path.write_text("\n".join([",".join(rows), *lines]) + "\n")
+
+
+def test_the_command_from_begin_to_alarm(tmp_path):
+    for name, rows in (("ref", rows_of(50, 1.0)), ("good", rows_of(20, 1.0, 100)), ("bad", rows_of(150, -1.0, 300))):
+        write(tmp_path / f"{name}.csv", rows)
+    write(tmp_path / "twice.csv", part(rows_of(50, 1.0), 0, 5) | {"input": [1, 1, 2, 3, 4]})
+    begun = run("watch", "s.json", "--reference", "ref.csv", cwd=tmp_path)
+    assert begun.code == 0
+    assert begun.out.count("no unit is complete yet") == 3
+    done = run("watch", "s.json", "good.csv", "--json", cwd=tmp_path)
+    assert done.code == 0
+    assert json.loads(done.out)["claims"][0]["units"] == 19
+    before = (tmp_path / "s.json").read_text()
+    assert run("watch", "s.json", "good.csv", cwd=tmp_path).code == 2
+    assert run("watch", "s.json", "twice.csv", cwd=tmp_path).code == 2
+    assert run("watch", "s.json", "--reference", "ref.csv", cwd=tmp_path).code == 2
+    assert run("watch", "s.json", "--claim", "gain>=0.1", cwd=tmp_path).code == 2
+    assert run("watch", "none.json", "good.csv", cwd=tmp_path).code == 2
+    assert (tmp_path / "s.json").read_text() == before
+    done = run("watch", "s.json", "bad.csv", "--page", "p.html", cwd=tmp_path)
+    assert done.code == 3
+    assert "ALARM since unit u3" in done.out
+    page = (tmp_path / "p.html").read_text()
+    assert page.count("<svg") == 3
+    assert "<h1>Alarm</h1>" in page
+
+
+def test_bad_rows_name_the_row(tmp_path):
+    rows = part(rows_of(2, 1.0), 0, 6)
+    write(tmp_path / "e.csv", {k: v for k, v in rows.items() if k != "score"} | {"escalated": [0, 1, 2, 0, 0, 0]})
+    write(tmp_path / "p.csv", rows | {"propensity": [1, 1, 1, 0, 1, 1]})
+    assert "row 3 (input '2') holds 2" in refusal("watch", tmp_path / "s.json", "--reference", tmp_path / "e.csv")
+    assert "row 4 (input '3') holds 0" in refusal("watch", tmp_path / "s.json", "--reference", tmp_path / "p.csv")
+    assert not (tmp_path / "s.json").exists()
+
+
+def test_the_page_on_guarantees(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        names = run_page(ROOT / "docs" / "guarantees.md")
+    assert names["watch"].alarm
