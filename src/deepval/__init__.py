@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from deepval.judging.over_cells import compare_over, pool
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
-    from deepval.tables.off_policy import values_from_log
-    from deepval.tables.router_logs import import_router_log, write_values
+    from deepval.tables.router_logs import import_router_log, values_from_log, write_values
     from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
@@ -81,8 +80,7 @@ _HOME = {
     "judging.over_cells": ("compare_over", "pool"),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
-    "tables.off_policy": ("values_from_log",),
-    "tables.router_logs": ("import_router_log", "write_values"),
+    "tables.router_logs": ("import_router_log", "values_from_log", "write_values"),
     "tables.values": ("ValueTable", "read_values"),
     "": ("metrics", "testing"),
 }

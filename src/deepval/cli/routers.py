@@ -23,8 +23,8 @@ from deepval.judging.routing import POLICIES, file_text
 from deepval.report.comparisons import diagnosis_sentence, diagnosis_tables
 from deepval.report.result_tables import threshold_table
 from deepval.report.text_tables import few, quantity
-from deepval.tables.off_policy import METHODS, values_from_log
-from deepval.tables.router_logs import import_router_log, write_scores, write_values
+from deepval.tables.off_policy import METHODS
+from deepval.tables.router_logs import import_router_log, values_from_log, write_scores, write_values
 
 NAMES = tuple(name.replace(" ", "-") for name in POLICIES)
 """Policies as an option names them."""
