@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
     from deepval.judging.over_cells import compare_over, pool
+    from deepval.judging.shadow import ShadowLog, ShadowPlan, shadow_plan
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
     from deepval.tables.router_logs import import_router_log, values_from_log, write_values
@@ -54,6 +55,8 @@ __all__ = [
     "Router",
     "Row",
     "Selection",
+    "ShadowLog",
+    "ShadowPlan",
     "ValueTable",
     "__version__",
     "compare",
@@ -64,6 +67,7 @@ __all__ = [
     "pool",
     "read_costs",
     "read_values",
+    "shadow_plan",
     "testing",
     "units_to_resolve",
     "values_from_log",
@@ -78,6 +82,7 @@ _HOME = {
     "judging.draws": ("units_to_resolve",),
     "judging.evaluation": ("evaluate",),
     "judging.over_cells": ("compare_over", "pool"),
+    "judging.shadow": ("ShadowLog", "ShadowPlan", "shadow_plan"),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
     "tables.router_logs": ("import_router_log", "values_from_log", "write_values"),

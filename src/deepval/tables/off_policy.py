@@ -66,8 +66,8 @@ def shadow_estimates(log: columns.Columns, names: Sequence[str]) -> columns.Colu
     ids, losses = log.ids("input"), np.column_stack([log.numbers(name) for name in names])
     propensity, _ = _propensity(log, ids, None, least=LEAST_SHADOWED)
     gaps = np.isnan(losses)
-    partial = gaps.any(axis=0)
-    ran = ~gaps.any(axis=1)
+    partial: Bool[np.ndarray, "mode"] = np.asarray(gaps.any(axis=0))
+    ran: Bool[np.ndarray, "input"] = np.asarray(~gaps.any(axis=1))
     for what, bad in (
         ("must hold all losses, or only those that every row holds", (gaps != (~ran)[:, None])[:, partial].any(axis=1)),
         ("has propensity 1, so it must hold all losses", ~ran & (propensity == 1)),
