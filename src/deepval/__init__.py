@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from deepval.judging.draws import units_to_resolve
     from deepval.judging.evaluation import evaluate
     from deepval.judging.over_cells import compare_over, pool
+    from deepval.judging.shadow import ShadowLog, ShadowPlan, shadow_plan
     from deepval.judging.watching import Watch
     from deepval.results import Result, Row
     from deepval.tables.costs import Costs, read_costs
-    from deepval.tables.off_policy import values_from_log
-    from deepval.tables.router_logs import import_router_log, write_values
+    from deepval.tables.router_logs import import_router_log, values_from_log, write_values
     from deepval.tables.values import ValueTable, read_values
 
 __all__ = [
@@ -58,6 +58,8 @@ __all__ = [
     "Router",
     "Row",
     "Selection",
+    "ShadowLog",
+    "ShadowPlan",
     "ValueTable",
     "Watch",
     "__version__",
@@ -70,6 +72,7 @@ __all__ = [
     "pool",
     "read_costs",
     "read_values",
+    "shadow_plan",
     "testing",
     "units_to_resolve",
     "values_from_log",
@@ -86,10 +89,10 @@ _HOME = {
     "judging.evaluation": ("evaluate",),
     "judging.over_cells": ("compare_over", "pool"),
     "judging.watching": ("Watch",),
+    "judging.shadow": ("ShadowLog", "ShadowPlan", "shadow_plan"),
     "results": ("Result", "Row"),
     "tables.costs": ("Costs", "read_costs"),
-    "tables.off_policy": ("values_from_log",),
-    "tables.router_logs": ("import_router_log", "write_values"),
+    "tables.router_logs": ("import_router_log", "values_from_log", "write_values"),
     "tables.values": ("ValueTable", "read_values"),
     "": ("metrics", "testing"),
 }

@@ -25,6 +25,8 @@ COMMANDS = [
     "compare {}.csv x.csv y.csv", "compare values.csv {}.csv y.csv", "compare values.csv x.csv y.csv --costs {}.toml",
     "compare values.csv x.csv y.csv --plan {}.toml", "compare values.csv x.csv y.csv --fail-if worse --junit {}/g.xml",
     "diagnose {}.csv -s x.csv", "diagnose values.csv --costs {}.toml",
+    "shadow {}.csv -s x.csv --out p.json", "shadow values.csv -s x.csv --out p.json --coming {}.csv",
+    "shadow values.csv -s x.csv --out {}/p.json",
     "report {}.json", "report result.json --frames {}.json", "report result.json --out {}/page.html",
     "report result.json --figures {}/f", f"report {CELL} --images --image-root {{}} --out p.html",
     KITTI.replace("kitti_tracking", "{}"), KITTI.replace("small.parquet", "{}.parquet"),

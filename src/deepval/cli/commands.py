@@ -301,6 +301,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "evaluate": "evaluate",
         "report": "report_page",
         "threshold": "routers",
+        "shadow": "routers",
         "compare": "compare",
         "serve": "report_page",
         "watch": "watch",

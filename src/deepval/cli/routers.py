@@ -1,4 +1,4 @@
-"""Commands about routers: `deepval threshold`, `deepval diagnose` and `deepval import`.
+"""Commands about routers: `deepval threshold`, `diagnose`, `shadow` and `import`.
 
 A table and scores -> a router, or a report on what the data can show; the log of a public router -> a values file.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from deepval.cells.judgement import note, note_unknown_fits
@@ -20,11 +21,14 @@ from deepval.files.writing import check_writable, write_atomically
 from deepval.judging import diagnosis
 from deepval.judging.deployment import BEST, BOUND, deployment
 from deepval.judging.routing import POLICIES, file_text
+from deepval.judging.shadow import shadow_plan
 from deepval.report.comparisons import certificate_table, diagnosis_sentence, diagnosis_tables
 from deepval.report.result_tables import threshold_table
 from deepval.report.text_tables import few, quantity
-from deepval.tables.off_policy import METHODS, values_from_log
-from deepval.tables.router_logs import import_router_log, write_scores, write_values
+from deepval.tables import columns
+from deepval.tables.off_policy import METHODS
+from deepval.tables.router_logs import import_router_log, values_from_log, write_scores, write_values
+from deepval.tables.scores import on_part
 
 NAMES = tuple(name.replace(" ", "-") for name in POLICIES)
 """Policies as an option names them."""
@@ -187,6 +191,68 @@ def threshold(
         answers = " or ".join([", ".join(deployed.routing.modes[:-1]), deployed.routing.modes[-1]])
         runs = deployed.routing.policy_name.replace(" ", "-")
         say(f"\n{out}: {name} under {runs} answers {answers}; {streams}.")
+
+
+def shadow(
+    values: options.Values,
+    *,
+    scores: options.ScoreFiles = None,
+    subject: options.SubjectOptions,
+    share: Annotated[
+        float, option("--share", "Share of the inputs to run both modes on.", within=(0, 1), panel=options.BUDGETS)
+    ] = 0.03,
+    alpha: Annotated[
+        float,
+        option("--alpha", "Share of escalated inputs at which to judge.", within=(0, 1), panel=options.BUDGETS),
+    ] = 0.2,
+    escalating: Annotated[
+        bool,
+        option(
+            "--escalating", "The system escalates --alpha by this score: both modes run there.", panel=options.BUDGETS
+        ),
+    ] = False,
+    coming: Annotated[Path | None, option("--coming", "Scores of the coming inputs (input, score).")] = None,
+    seed: options.Seed = 0,
+    out: Annotated[Path, option("--out", "Write the plan (.json), or propensities by input (.csv).", short="-o")],
+    json: options.Json = False,
+) -> None:
+    """Plan on which inputs to run both modes, to judge a running system.
+
+    Propensities follow the weight of an input in the gain over random and the spread of decision values by score in an
+    earlier complete table. `deepval.ShadowPlan.load` reads the file, and `deepval.ShadowLog` logs the runs.
+
+    Example: deepval shadow values.csv -s mine.csv --share 0.03 --out plan.json
+    """
+    check_writable(out)
+    if out.suffix not in (".csv", ".json"):
+        raise InputError(f"{out}: the name must end in .csv or .json; found {out.suffix or 'no ending'!r}.")
+    case = subject.case(values)
+    table = case.table if subject.units is None else case.table.restrict(options.unit_list(subject.units))
+    scored = case.scores(options.named_files(scores))
+    if len(scored) != 1:
+        raise InputError(f"A shadow plan belongs to one score; found {few(list(scored))}: name one with -s.")
+    (own,) = scored.values()
+    past = on_part(table, own, case.table, subject.missing_rule)
+    raw = None if coming is None else columns.read(coming)
+    if raw is not None:
+        raw.require("input", "score")
+    future = past.values if raw is None else raw.numbers("score")
+    plan = shadow_plan(table, past, share, coming=future, alpha=alpha, escalating=escalating, seed=seed)
+    if out.suffix == ".json":
+        plan.save(out)
+    else:
+        ids = (table.input if raw is None else raw.ids("input")).astype(str)
+        runs = np.array([plan.shadows(*pair) for pair in zip(future.tolist(), ids.tolist(), strict=True)], dtype=int)
+        chance = np.array([plan.propensity(score) for score in future.tolist()])
+        write_atomically(out, columns.csv_text({"input": ids, "propensity": chance, "shadow": runs}))
+    if json:
+        terminal.print_json(plain(plan))
+        return
+    low, high = (f"{100 * chance:.2g}" for chance in (min(plan.propensities), max(plan.propensities)))
+    say(
+        f"{out}: both modes on {100 * share:.3g} % of the inputs, propensities {low} to {high} %; as precise as "
+        f"{100 * plan.uniform:.2g} % at random, by the spread of value in {values}."
+    )
 
 
 def import_log(

@@ -114,8 +114,8 @@ def write_atomically(
         raise InputError(f"{path}: must be a file that can be written; {reason(error)}.") from error
 
 
-def append_line(path: str | Path, text: str) -> None:
-    """Append a line to a file, completely or not at all; lines of several processes never mix.
+def append_line(path: str | Path, text: str, *, header: str | None = None) -> None:
+    """Append a line to a file, completely or not at all, below a header if it is new; several processes never mix.
 
     Raises:
         InputError: The line cannot be written, as on a full disk; the file is as it was before.
@@ -125,7 +125,8 @@ def append_line(path: str | Path, text: str) -> None:
         try:
             with suppress(OSError):  # a file system without locks
                 _flock(handle, "LOCK_EX")
-            _write_whole(handle, f"{text}\n".encode())
+            new = header is not None and not os.fstat(handle).st_size
+            _write_whole(handle, (f"{header}\n{text}\n" if new else f"{text}\n").encode())
         finally:
             os.close(handle)
     except OSError as error:

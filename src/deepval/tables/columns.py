@@ -27,6 +27,8 @@ from deepval.tables.keys import row_name as row_name
 
 ID_COLUMNS = ("unit", "input")
 LOSS_PREFIX, REWARD_PREFIX = "loss_", "reward_"
+ESTIMATED = "estimated"
+"""Column with the note on how losses were estimated, the same in every row; absent where losses were measured."""
 READABLE = "a .csv or .parquet file, an object with __arrow_c_stream__, or a mapping of columns"
 TAB = "\t"
 SEPARATORS = {";": "semicolons", TAB: "tabs", "|": "bars"}

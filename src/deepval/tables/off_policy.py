@@ -1,19 +1,15 @@
-"""A log in which one mode ran on each input -> a value table with estimated losses of every mode.
+"""A log in which one mode ran on each input, or both on some -> estimated losses of every mode on every input.
 
 Formulas: docs/definitions.md, Logs with one mode per input.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float, InputFloats, InputInts, ModeFloats
+from deepval.arrays import Bool, Float, InputFloats, InputInts, ModeFloats
 from deepval.errors import InputError
 from deepval.tables import columns, keys
-from deepval.tables.input_costs import cost_columns
-from deepval.tables.values import ValueTable
 
 METHOD_NAMES = {
     "doubly-robust": "doubly robust estimates",
@@ -22,32 +18,20 @@ METHOD_NAMES = {
 }
 METHODS = tuple(METHOD_NAMES)
 PREDICTED = "predicted_"
-LEAST = 0.01
-"""Smallest propensity that is accepted without clipping."""
+LEAST, LEAST_SHADOWED = 0.01, 0.001
+"""Smallest propensity that is accepted without clipping, where one mode ran and in a shadow log."""
 FOLDS, RIDGE = 5, 1.0
 """Number of folds of the units for cross-fitting, and the ridge penalty of the standardised features."""
+LIMITS = (
+    "Gains and differences are estimates of what the measured ones would be; the oracle, nDG and counts of affected "
+    "and harmed inputs are of noise, too."
+)
 
 
-def values_from_log(
-    source: Any,
-    modes: Sequence[str],
-    *,
-    method: str = "doubly-robust",
-    features: Sequence[str] = (),
-    clip: float | None = None,
-) -> ValueTable:
-    """Estimated losses from a log in which one mode ran on each input.
-
-    Args:
-        source: A file or anything columnar: `unit`, `input`, `mode`, `loss` (or `reward`), `propensity` of the mode
-            that ran; optionally `predicted_<mode>` of every mode, `order`, and further columns.
-        modes: The modes, cheap first and full last.
-        method: doubly-robust, ipw or self-normalised.
-        features: Numeric columns that predict the losses where the log has no `predicted_<mode>`: a ridge regression
-            per mode, fitted on other units; without features, the mean loss of the mode on other units.
-        clip: Propensities below this are raised to it, which biases the estimates; None refuses those below 0.01.
-    """
-    log = columns.read(source)
+def one_mode_estimates(
+    log: columns.Columns, modes: Sequence[str], *, method: str, features: Sequence[str], clip: float | None
+) -> tuple[ModeFloats, str]:
+    """Estimated losses from a log in which one mode ran on each input, and the note on them."""
     reward = "reward" in log.data
     log.require("unit", "input", "mode", "reward" if reward else "loss", "propensity")
     if method not in METHODS:
@@ -64,21 +48,56 @@ def values_from_log(
     mode_ran = ran[:, None] == np.arange(len(modes))
     weight = mode_ran / propensities[:, None]
     if method == "doubly-robust":
-        predicted = _predicted_losses(log, modes, features, ran=ran, observed=observed)
+        predicted = _predicted_losses(log, modes, features, mode_ran=mode_ran, observed=observed)
         losses = predicted + weight * (observed[:, None] - predicted)
     else:
         losses = weight * observed[:, None]
         losses = losses / weight.mean(axis=0) if method == "self-normalised" else losses
-    by_prefix = cost_columns(log.data, modes)
-    table = ValueTable.from_columns(
-        unit=log.data["unit"],
-        input=ids,
-        losses={mode: losses[:, m] for m, mode in enumerate(modes)},
-        order=log.data.get("order"),
-        input_costs={n: {m: log.data[c] for m, c in by_mode.items()} for n, by_mode in by_prefix.items()} or None,
-        source=log.source,
+    return losses, _estimation_note(method, weight, modes, float(propensities.min()), clipped_number)
+
+
+def shadow_estimates(log: columns.Columns, names: Sequence[str]) -> columns.Columns:
+    """A log in which all modes ran on some inputs, with every gap of its columns of losses filled by an estimate.
+
+    An estimate is m(x) + 1[all ran] (loss - m(x)) / propensity; m is a ridge regression, fitted on other units, on the
+    rank of the score (if the log has one), the losses without gaps and their products with the rank.
+    """
+    log.require("unit", "input")
+    ids, losses = log.ids("input"), np.column_stack([log.numbers(name) for name in names])
+    propensity, _ = _propensity(log, ids, None, least=LEAST_SHADOWED)
+    gaps = np.isnan(losses)
+    partial: Bool[np.ndarray, "mode"] = np.asarray(gaps.any(axis=0))
+    ran: Bool[np.ndarray, "input"] = np.asarray(~gaps.any(axis=1))
+    for what, bad in (
+        ("must hold all losses, or only those that every row holds", (gaps != (~ran)[:, None])[:, partial].any(axis=1)),
+        ("has propensity 1, so it must hold all losses", ~ran & (propensity == 1)),
+    ):
+        if bad.any():
+            row = columns.row_name(int(np.flatnonzero(bad)[0]), ids)
+            raise InputError(f"{log.source}: a row of a shadow log {what}; {row} does not.")
+    if not ran.any():
+        raise InputError(f"{log.source}: all modes must have run on some input; {names[-1]!r} is empty everywhere.")
+    whole = list(losses[:, ~partial].T)
+    if "score" in log.data:
+        score = log.numbers("score")
+        if np.isnan(score).any():
+            row = columns.row_name(int(np.flatnonzero(np.isnan(score))[0]), ids)
+            raise InputError(f"{log.source}: column 'score' must hold a number in every row; {row} does not.")
+        ordered = np.sort(score)
+        rank = (np.searchsorted(ordered, score) + np.searchsorted(ordered, score, side="right")) / (2 * len(score))
+        whole = [rank, *whole, *(rank * column for column in whole)]
+    design = np.column_stack([np.ones(len(log)), *whole])
+    weight = (ran / propensity)[:, None]
+    outcome = np.where(gaps, 0.0, losses)[:, partial]
+    predicted = _cross_fitted(log, design, outcome, np.repeat(ran[:, None], partial.sum(), axis=1))
+    filled = predicted + weight * (outcome - predicted)
+    estimated = dict(zip(np.asarray(names)[partial].tolist(), filled.T, strict=True))
+    note = (
+        f"Values are difference estimates from a log in which all modes ran on {ran.sum()} of {len(ran)} inputs, not "
+        f"measured. Effective inputs: {effective_inputs(weight)[0]:.0f}; smallest propensity {propensity.min():.3g}. "
+        f"{LIMITS}"
     )
-    return replace(table, estimated=_estimation_note(method, weight, modes, float(propensities.min()), clipped_number))
+    return columns.Columns(log.source, {**log.data, **estimated, columns.ESTIMATED: np.full(len(log), note)})
 
 
 def effective_inputs(weight: ModeFloats) -> Float[np.ndarray, "mode"]:
@@ -91,9 +110,7 @@ def _estimation_note(method: str, weight: ModeFloats, modes: Sequence[str], leas
     clip_note = f", {clipped} clipped up to it, which biases" if clipped else ""
     return (
         f"Values are {METHOD_NAMES[method]} from a log in which one mode ran on each of {len(weight)} inputs, not "
-        f"measured. Effective inputs: {counts}; smallest propensity {least:.3g}{clip_note}. Gains and differences are "
-        "estimates of what the measured ones would be; the oracle, nDG and counts of affected and harmed inputs are of "
-        "noise, too."
+        f"measured. Effective inputs: {counts}; smallest propensity {least:.3g}{clip_note}. {LIMITS}"
     )
 
 
@@ -116,7 +133,9 @@ def _modes_run(log: columns.Columns, modes: Sequence[str]) -> InputInts:
     return ran
 
 
-def _propensity(log: columns.Columns, ids: np.ndarray, clip: float | None) -> tuple[InputFloats, int]:
+def _propensity(
+    log: columns.Columns, ids: np.ndarray, clip: float | None, *, least: float = LEAST
+) -> tuple[InputFloats, int]:
     """Propensity of the mode that ran on each input, and the number of clipped propensities."""
     propensity = log.numbers("propensity")
     if clip is not None and not 0 < clip < 1:
@@ -127,18 +146,23 @@ def _propensity(log: columns.Columns, ids: np.ndarray, clip: float | None) -> tu
             f"{log.source}: column 'propensity' must be the probability with which the mode that ran was chosen, "
             f"above 0 and at most 1; {columns.row_name(int(bad[0]), ids)} holds {propensity[bad[0]]:g}."
         )
-    low = np.flatnonzero(propensity < (LEAST if clip is None else clip))
+    low = np.flatnonzero(propensity < (least if clip is None else clip))
     if clip is None and len(low):
         raise InputError(
             f"{log.source}: a propensity near 0 makes an input count for {1 / propensity[low[0]]:.0f}; "
             f"{columns.row_name(int(low[0]), ids)} holds {propensity[low[0]]:g}, and {len(low) - 1} more are below "
-            f"{LEAST:g}. Clip them (clip=0.01, --clip 0.01), which biases, or leave such inputs out of what is judged."
+            f"{least:g}. Clip them (clip=0.01, --clip 0.01), which biases, or leave such inputs out of what is judged."
         )
     return (propensity, 0) if clip is None else (np.maximum(propensity, clip), len(low))
 
 
 def _predicted_losses(
-    log: columns.Columns, modes: Sequence[str], features: Sequence[str], *, ran: InputInts, observed: InputFloats
+    log: columns.Columns,
+    modes: Sequence[str],
+    features: Sequence[str],
+    *,
+    mode_ran: Bool[np.ndarray, "input mode"],
+    observed: InputFloats,
 ) -> ModeFloats:
     """Predicted losses: the columns of the log, or a ridge regression on the features, cross-fitted by unit."""
     predicted_columns = [f"{PREDICTED}{mode}" for mode in modes if f"{PREDICTED}{mode}" in log.data]
@@ -150,18 +174,26 @@ def _predicted_losses(
         return predicted
     log.require(*features)
     design = np.column_stack([np.ones(len(log)), *(log.numbers(name) for name in features)])
+    return _cross_fitted(log, design, np.repeat(observed[:, None], len(modes), axis=1), mode_ran)
+
+
+def _cross_fitted(
+    log: columns.Columns,
+    design: Float[np.ndarray, "input feature"],
+    losses: ModeFloats,
+    mode_ran: Bool[np.ndarray, "input mode"],
+) -> ModeFloats:
+    """Losses of every mode by a ridge regression on the design, fitted on the inputs of other units where it ran."""
     if not np.isfinite(design).all():
         raise InputError(f"{log.source}: features must be finite numbers; found others.")
     _, unit = np.unique(keys.as_text(log.ids("unit")), return_inverse=True)
     fold = unit % min(FOLDS, max(int(unit.max()) + 1, 1))
-    predicted = np.zeros((len(log), len(modes)))
-    for m, mode in enumerate(modes):
+    predicted = np.zeros(losses.shape)
+    for m, ran in enumerate(mode_ran.T):
         for test_fold in np.unique(fold):
-            others = (ran == m) & (fold != test_fold)
-            others = others if others.any() else ran == m
-            if not others.any():
-                raise InputError(f"{log.source}: mode {mode!r} ran on no input to predict from.")
-            predicted[fold == test_fold, m] = design[fold == test_fold] @ _ridge(design[others], observed[others])
+            others = ran & (fold != test_fold)
+            others = others if others.any() else ran
+            predicted[fold == test_fold, m] = design[fold == test_fold] @ _ridge(design[others], losses[others, m])
     return predicted
 
 

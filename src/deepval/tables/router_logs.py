@@ -10,6 +10,7 @@ columns. The loss of a model is the best possible quality minus its quality. Pic
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,9 +22,10 @@ from deepval.files import reading
 from deepval.files.canonical import json_content, read_json
 from deepval.files.writing import write_atomically
 from deepval.tables import columns, keys
-from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX, csv_text, parquet_bytes
-from deepval.tables.input_costs import NAMES
-from deepval.tables.values import ESTIMATED, ValueTable
+from deepval.tables.columns import ESTIMATED, LOSS_PREFIX, REWARD_PREFIX, csv_text, parquet_bytes
+from deepval.tables.input_costs import NAMES, cost_columns
+from deepval.tables.off_policy import one_mode_estimates
+from deepval.tables.values import ValueTable
 
 COST, PLANNER_SCORE, CORRECT, CONFIDENCE = "|total_cost", "|score", "correct|", "conf|"
 """Endings of a model's columns in RouterBench and NAVSIM, and beginnings of those in FrugalML."""
@@ -401,6 +403,39 @@ def _as_columns(records: Sequence[Mapping[str, Any]], source: str) -> columns.Co
 
 def _scalar(value: Any) -> Any:
     return value if isinstance(value, SCALARS) else None
+
+
+def values_from_log(
+    source: Any,
+    modes: Sequence[str],
+    *,
+    method: str = "doubly-robust",
+    features: Sequence[str] = (),
+    clip: float | None = None,
+) -> ValueTable:
+    """Estimated losses from a log in which one mode ran on each input.
+
+    Args:
+        source: A file or anything columnar: `unit`, `input`, `mode`, `loss` (or `reward`), `propensity` of the mode
+            that ran; optionally `predicted_<mode>` of every mode, `order`, and further columns.
+        modes: The modes, cheap first and full last.
+        method: doubly-robust, ipw or self-normalised.
+        features: Numeric columns that predict the losses where the log has no `predicted_<mode>`: a ridge regression
+            per mode, fitted on other units; without features, the mean loss of the mode on other units.
+        clip: Propensities below this are raised to it, which biases the estimates; None refuses those below 0.01.
+    """
+    log = columns.read(source)
+    losses, note = one_mode_estimates(log, modes, method=method, features=features, clip=clip)
+    by_prefix = cost_columns(log.data, modes)
+    table = ValueTable.from_columns(
+        unit=log.data["unit"],
+        input=log.ids("input"),
+        losses={mode: losses[:, m] for m, mode in enumerate(modes)},
+        order=log.data.get("order"),
+        input_costs={n: {m: log.data[c] for m, c in by_mode.items()} for n, by_mode in by_prefix.items()} or None,
+        source=log.source,
+    )
+    return replace(table, estimated=note)
 
 
 def write_values(table: ValueTable, path: str | Path) -> None:

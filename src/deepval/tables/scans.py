@@ -18,13 +18,12 @@ from deepval.errors import InputError
 from deepval.progress import Watch, unwatched
 from deepval.tables import input_costs, joins
 from deepval.tables.chunks import CHUNK, Parts, as_numbers, number_error
-from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
+from deepval.tables.columns import ESTIMATED, LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.costs import Costs
 from deepval.tables.joins import Spill
 from deepval.tables.keys import as_text
 from deepval.tables.scores import SCORE_PREFIX, Kind, Missing
 from deepval.tables.values import (
-    ESTIMATED,
     LARGEST_LOSS,
     chosen_modes,
     integers,

@@ -20,14 +20,12 @@ from deepval import checks
 from deepval.arrays import Bool, Float, Int, Num, Shaped
 from deepval.display import Printable
 from deepval.errors import InputError, InputWarning, quote
-from deepval.tables import columns, keys
-from deepval.tables.columns import LOSS_PREFIX, REWARD_PREFIX
+from deepval.tables import columns, keys, off_policy
+from deepval.tables.columns import ESTIMATED, LOSS_PREFIX, REWARD_PREFIX
 from deepval.tables.costs import Costs
 from deepval.tables.input_costs import InputCosts, by_name, cost_arrays, cost_columns
 from deepval.tables.keys import groups
 
-ESTIMATED = "estimated"
-"""Column with the note on how losses were estimated, the same in every row; absent where losses were measured."""
 LARGEST_LOSS = 1e150
 """Largest absolute loss that is accepted: intervals sum squares, and squares of larger losses overflow."""
 
@@ -310,6 +308,8 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     Other files are read as they come: `columns={"unit": "drive"}` gives the file's names of our columns, `sep=";"` and
     `decimal=","` its signs. `losses=["small", "large"]`, or `rewards`, names a column per mode, cheap first; such a
     table needs neither units nor ids: without them, every row is a unit and the rows are numbered.
+
+    A shadow log (`deepval.ShadowLog`) has a column `propensity` and gaps, which estimates fill.
     """
     own = columns.Form(**form)
     raw = columns.read(source, own)
@@ -319,6 +319,9 @@ def read_values(source: Any, *, costs: Any = None, modes: Sequence[str] | None =
     else:
         raw.require("unit", "input", advice=" --column NAME=COLUMN reads a column of another name.")
     selected = mode_names if modes is None and not own.modes else chosen_modes(mode_names, modes, raw.source)
+    names = [f"{prefix}{mode}" for mode in selected]
+    if "propensity" in raw.data and any(np.isnan(raw.numbers(name)).any() for name in names):
+        raw = off_policy.shadow_estimates(raw, names)
     by_prefix = cost_columns(raw.data, mode_names)
     used = {name for by_mode in by_prefix.values() for name in by_mode.values()} | {"unit", "input", "order", ESTIMATED}
     other = [n for n in raw.data if n not in used and not n.startswith((LOSS_PREFIX, REWARD_PREFIX))]

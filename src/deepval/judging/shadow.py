@@ -1,0 +1,189 @@
+"""An earlier table and its score, and a budget -> the probability with which each coming input runs both modes.
+
+The gain over random at a share alpha is the sum of w V, with w = 1 - alpha above the threshold and -alpha below. Coins
+are independent, so the variance that shadowing adds is the sum of w^2 V^2 (1 - p) / p, whatever the correlation within
+units; it is least for p proportional to |w| times the spread of V at the score.
+"""
+
+import csv
+import hashlib
+import io
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepval import checks
+from deepval.arrays import Float
+from deepval.errors import InputError, quote
+from deepval.files import reading
+from deepval.files.canonical import json_text, read_json
+from deepval.files.writing import append_line, file_path, write_atomically
+from deepval.judging.routing import MODES
+from deepval.tables.scores import align
+from deepval.tables.values import ValueTable
+
+BINS, POOLED, FLOOR = 5, 0.1, 0.2
+"""Bins of the score, the share of the table by which a bin's spread is drawn to that of all, and the least propensity
+as a share of the budget."""
+
+
+@dataclass(frozen=True)
+class ShadowPlan:
+    """Propensities by score.
+
+    Attributes:
+        edges: Rising scores between which the propensity is constant; an edge belongs to the interval above it.
+        propensities: Propensity of each interval, from the lowest scores up.
+        alpha: Share of escalated inputs at which the score will be judged.
+        share: Expected share of inputs that run both modes for the plan alone.
+        uniform: Share of inputs, drawn at random, that would be as precise, by the spread in the earlier table.
+        seed: Seed of the coins.
+    """
+
+    edges: tuple[float, ...]
+    propensities: tuple[float, ...]
+    alpha: float
+    share: float
+    uniform: float
+    seed: int = 0
+
+    def propensity(self, score: float) -> float:
+        """Probability with which an input of this score runs both modes."""
+        return self.propensities[int(np.searchsorted(self.edges, checks.number(score, "score"), side="right"))]
+
+    def shadows(self, score: float, name: Any) -> bool:
+        """Whether the input of this id runs both modes: a coin that depends on the seed and the id alone."""
+        digest = hashlib.sha256(f"{self.seed}\n{name}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") < self.propensity(score) * 2**64
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON."""
+        write_atomically(file_path(path), json_text(asdict(self)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "ShadowPlan":
+        """The plan in a file."""
+        plan = reading.check_file_form(cls, read_json(file_path(path)), path, "a shadow plan")
+        rising = all(a < b for a, b in zip(plan.edges, plan.edges[1:], strict=False))
+        if (
+            not rising
+            or len(plan.propensities) != len(plan.edges) + 1
+            or not all(0 < p <= 1 for p in plan.propensities)
+        ):
+            raise InputError(
+                f"{path}: a shadow plan must have rising edges and one more propensity, above 0 and at most 1."
+            )
+        return plan
+
+
+def shadow_plan(
+    table: ValueTable,
+    score: Any,
+    share: float,
+    *,
+    coming: Any = None,
+    alpha: float = 0.2,
+    escalating: bool = False,
+    seed: int = 0,
+) -> ShadowPlan:
+    """The plan with the least variance that shadowing adds to the gain over random.
+
+    Args:
+        table: An earlier table with the losses of both modes on every input.
+        score: Scores of the table, as in `evaluate`.
+        share: Expected share of the inputs that run both modes, such as 0.03.
+        coming: Scores of the coming inputs, on which the share is met exactly; None for those of the table.
+        alpha: Share of escalated inputs at which the score will be judged.
+        escalating: Whether a running system escalates that share by this score, after the cheap mode: both modes run
+            there anyway, so these inputs have propensity 1 and cost nothing.
+        seed: Seed of the coins.
+    """
+    alpha, share = checks.share_of_inputs(alpha), checks.share_of_inputs(share, "share")
+    past = align(table, "score", score)
+    future = past.values if coming is None else np.asarray(coming, dtype=float)
+    if past.values.ndim != 1 or not past.covered.all() or future.ndim != 1 or not len(future) or np.isnan(future).any():
+        raise InputError("A shadow plan needs one score for every input of the table and every coming input.")
+    size = np.abs(table.decision_values)
+    if not size.any():
+        raise InputError("A shadow plan needs a table in which the full mode changes some loss; it changes none.")
+    cuts = np.unique(np.quantile(past.values, np.arange(1, BINS) / BINS, method="inverted_cdf"))
+    threshold = np.quantile(future, 1 - alpha, method="higher")
+    edges = np.unique([*cuts, threshold])
+    members = np.searchsorted(cuts, past.values, side="right")
+    counted, total = (np.bincount(members, x, minlength=len(cuts) + 1) for x in (np.ones(len(size)), size))
+    # Root of the mean |V|: that of V^2 for effects of one size, and far steadier where few are large.
+    spread = np.sqrt((total + POOLED * size.sum()) / (counted + POOLED * len(size)))
+    lowest = np.concatenate([[-np.inf], edges])
+    above = lowest >= threshold
+    target = np.where(above, 1 - alpha, alpha) * spread[np.searchsorted(cuts, lowest, side="right")]
+    number = np.bincount(np.searchsorted(edges, future, side="right"), minlength=len(lowest))
+    charged = ~above if escalating else np.ones(len(lowest), dtype=bool)
+    runs = min(share * len(future), float(number[charged].sum()))
+    propensity = np.ones(len(lowest))
+    propensity[charged] = water_filling(target[charged], number[charged], runs, FLOOR * share)
+    variance = float(number @ (target**2 * (1 - propensity) / propensity))
+    uniform = float(number @ target**2)
+    uniform = uniform / (uniform + variance)
+    return ShadowPlan(
+        tuple(edges.tolist()), tuple(propensity.tolist()), alpha, share, uniform, checks.whole(seed, "seed")
+    )
+
+
+def water_filling(
+    target: Float[np.ndarray, "group"], number: np.ndarray, runs: float, floor: float
+) -> Float[np.ndarray, "group"]:
+    """Propensities in proportion to `target`, from `floor` to 1, with which `runs` of the inputs are expected to run.
+
+    Their sum rises with the factor, in straight pieces between those at which a group leaves the floor or meets 1.
+    """
+    factors = np.unique(np.concatenate([floor / target, 1 / target]))
+    sums = np.clip(factors[:, None] * target, floor, 1) @ number
+    return np.clip(np.interp(runs, sums, factors) * target, floor, 1)
+
+
+class ShadowLog:
+    """A CSV file to which a running system appends one row per input: unit, input, score, propensity and losses.
+
+    `deepval evaluate` and `deepval.read_values` read it. Rows of several processes never mix, a row is written as a
+    whole or not at all, and a file whose last line was cut is refused.
+    """
+
+    def __init__(self, path: str | Path, modes: Sequence[str] = MODES) -> None:
+        self.path = file_path(path)
+        self.header = _line(["unit", "input", "score", "propensity", *(f"loss_{mode}" for mode in modes)])
+        if reading.exists(self.path):
+            with reading.open_file(self.path, "a shadow log") as file:
+                first = file.readline().decode("utf-8", "replace").rstrip("\r\n")
+                file.seek(-1 if first else 0, 2)
+                if first and (first != self.header or file.read(1) != b"\n"):
+                    raise InputError(
+                        f"{self.path}: must be a shadow log with columns {self.header} and whole lines; it has "
+                        f"{quote(first)}, or its last line is cut: remove that line."
+                    )
+
+    def append(self, unit: Any, name: Any, *, score: float, propensity: float, losses: Sequence[float | None]) -> None:
+        """Append the row of an input; losses are cheap first, and None where unknown."""
+        texts = [str(unit), str(name)]
+        numbers = [checks.number(score, "score"), checks.number(propensity, "propensity")]
+        numbers += [None if loss is None else checks.number(loss, "loss") for loss in losses]
+        complete = None not in numbers
+        if not all(text and text.isprintable() for text in texts) or len(numbers) + 1 != self.header.count(","):
+            raise InputError(
+                f"A row needs a printable unit and input and a loss (or None) per mode; found {quote(losses)}."
+            )
+        if not 0 < propensity <= 1 or (propensity == 1 and not complete) or (numbers[-1] is not None and not complete):
+            raise InputError(
+                "A propensity must be above 0 and at most 1, with all losses at 1, and a full loss needs the cheap "
+                f"one; found propensity {propensity!r} and losses {quote(losses)}."
+            )
+        row = _line([*texts, *("" if number is None else repr(number) for number in numbers)])
+        append_line(self.path, row, header=self.header)
+
+
+def _line(cells: Sequence[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(cells)
+    return out.getvalue()
