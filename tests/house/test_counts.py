@@ -6,7 +6,7 @@ from importlib.resources import files
 import measure_house as house
 
 LIMITS = {
-    "modules": 280,
+    "modules": 281,
     "longest import chain": 21,
     "import rings": 0,
     "names of several modules": 0,
