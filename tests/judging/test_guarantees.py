@@ -1,15 +1,23 @@
 """What holds for the next unit: by counting, by formulas written out, and by laws over random differences of units."""
 
 import math
+from dataclasses import replace
 from itertools import permutations
 
 import hypothesis.strategies as st
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given
 from scipy import stats
 
+import deepval
+from deepval.errors import InputError
 from deepval.judging import guarantees
+from deepval.report.console import closing_sentences
+from deepval.results import Bounds, Result, Row
+from worlds import table_of
 
 BOUND = 0.2
 shares = st.floats(-BOUND, BOUND)
@@ -131,3 +139,107 @@ def test_bets_on_two_values_keep_their_promise():
         interval = guarantees.betting(difference, np.ones(units), BOUND)
         outside += stats.binom.pmf(number, units, gaining) * (not interval.low <= truth <= interval.high)
     assert 0 < outside <= 0.05
+
+
+def row_of(result, name="light"):
+    return next(row for row in result.rows if row.allocator == name)
+
+
+def world(seed, units=6):
+    """A table with one listed unit that has no inputs, and a score with skill."""
+    rng = np.random.default_rng(seed)
+    values = np.round(rng.normal(0.3, 1, 8 * units), 2)
+    unit = np.repeat([f"u{index}" for index in range(units)], 8)
+    table = table_of(values, unit=unit, cheap=np.maximum(values, 0) + 2.0)
+    return table.with_units([*table.unit_ids, "without inputs"]), {"light": values + rng.normal(size=len(values))}
+
+
+def by_hand(table, score, slots):
+    """Differences of units, without ties: what the highest scores gain in a unit minus slots / N of all its values."""
+    selected = np.argsort(-score, kind="stable")[:slots]
+    units = range(len(table.unit_ids) - 1)
+    values, unit = table.decision_values, table.unit
+    gains = [sum(values[i] for i in selected if unit[i] == u) for u in units]
+    return np.array([gains[u] - slots / len(values) * values[unit == u].sum() for u in units])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_row_has_its_worst_and_best_unit(seed, tmp_path):
+    table, scores = world(seed)
+    result = deepval.evaluate(table, scores, 0.25, draws=50, bound=0.9)
+    row = row_of(result)
+    difference = by_hand(table, scores["light"], slots=12)
+    assert difference.sum() == pytest.approx(row.versus_random_loss)
+    assert (row.next_unit_lo, row.next_unit_hi) == pytest.approx((difference.min(), difference.max()))
+    assert (row.units, row.units_compared) == (7, 6)
+    assert row.break_even_unit == pytest.approx(abs(difference.sum()) / np.abs(difference).max())
+    loss = np.bincount(table.unit, weights=table.losses[:, 0], minlength=7)[:6]
+    interval = guarantees.betting(difference, loss, 0.9)
+    assert (row.versus_random_bounded_lo, row.versus_random_bounded_hi) == pytest.approx((interval.low, interval.high))
+    assert row.bound == 0.9
+    result.save(tmp_path / "result.json")
+    assert row_of(Result.load(tmp_path / "result.json")) == row
+
+
+def test_without_draws_there_is_a_second_opinion_and_no_next_unit():
+    table, scores = world(1)
+    row = row_of(deepval.evaluate(table, scores, 0.25, draws=0))
+    loss = np.bincount(table.unit, weights=table.losses[:, 0], minlength=7)[:6]
+    gain = np.bincount(table.unit, weights=table.benefits)
+    interval = guarantees.without_draws(
+        by_hand(table, scores["light"], slots=12), loss, effective=gain.sum() ** 2 / (gain @ gain)
+    )
+    assert (row.versus_random_second_lo, row.versus_random_second_hi) == pytest.approx((interval.low, interval.high))
+    assert row.second_verdict == interval.verdict
+    assert (row.verdict, row.next_unit, row.units_compared, row.bound) == (None, None, 0, None)
+
+
+def test_a_table_on_disk_has_the_same_guarantees(tmp_path):
+    table, scores = world(2)
+    columns = {"input": np.arange(48), "unit": table.unit_ids[table.unit]}
+    pq.write_table(
+        pa.table(columns | {"loss_cheap": table.losses[:, 0], "loss_full": table.losses[:, 1]}), tmp_path / "v.parquet"
+    )
+    pq.write_table(pa.table({"input": np.arange(48), "score": scores["light"]}), tmp_path / "s.parquet")
+    files = tmp_path / "v.parquet", {"light": tmp_path / "s.parquet"}
+    for draws in (0, 20):
+        one, other = (
+            row_of(deepval.evaluate(*files, 0.25, draws=draws, bound=0.9, memory=memory)) for memory in (0, None)
+        )
+        for name in ("next_unit_lo", "next_unit_hi", "break_even_unit", "versus_random_bounded_lo"):
+            assert one[name] == pytest.approx(other[name])
+        assert one.versus_random_second == pytest.approx(other.versus_random_second)
+        assert one.second_verdict == other.second_verdict
+
+
+def test_a_broken_bound_names_the_unit():
+    table, scores = world(3)
+    loss = np.bincount(table.unit, weights=table.losses[:, 0], minlength=7)[:6]
+    excess = np.abs(by_hand(table, scores["light"], slots=12)) - 0.01 * loss
+    with pytest.raises(
+        InputError, match=rf"0\.01 of the unit's.* light at selection 25% .* of unit u{excess.argmax()}\."
+    ):
+        deepval.evaluate(table, scores, 0.25, draws=0, bound=0.01)
+    for bound in (0, -0.2, 20, True, math.nan):
+        with pytest.raises(InputError, match="bound must be a share"):
+            deepval.evaluate(table, scores, 0.25, draws=0, bound=bound)
+
+
+def test_the_sentences_of_the_next_unit():
+    row = Row(
+        "light", "selection", 0.2, verdict="better", verdict_words="better", second_verdict="better", cheap_loss=60.0,
+        units_compared=6, next_unit=Bounds(-0.31, 2.0), break_even_unit=1.25,
+    )  # fmt: skip
+    first, last = closing_sentences([row])
+    assert (
+        "At most one new unit in 7 will be worse than the worst of these 6 (light -3.10%)." in first
+    )  # -0.31 / (60 / 6)
+    assert "goes the other way by 1.2 (light) times the largest of these cancels the difference." in first
+    assert last == "For 95 % certainty about a new unit 39 units are needed, 19 for one side (docs/guarantees.md)."
+    assert "39 units are needed on both sides" in closing_sentences([replace(row, units_compared=19)])[1]
+    assert len(closing_sentences([replace(row, units_compared=39)])) == 1
+    (old,) = closing_sentences([replace(row, units_compared=0, next_unit=None, break_even_unit=None)])
+    assert old == "selection 20%. Better, against random: light."
+    bounded = replace(row, bound=0.2, versus_random_bounded=Bounds(-0.05, 0.1))
+    assert "more than 20% of its loss" in closing_sentences([bounded])[0]
+    assert "vs random is within: light [-5.00%, 10.00%]." in closing_sentences([bounded])[0]

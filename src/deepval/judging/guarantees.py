@@ -5,11 +5,20 @@ the all-cheap loss of the unit. mu = sum of D / sum of L is `versus_random` of a
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from deepval.arrays import Float
-from deepval.judging.draws import LEVEL, TAILS, Interval, student_quantile
+from deepval.arrays import Float, Shaped
+from deepval.errors import InputError
+from deepval.judging import selections
+from deepval.judging.allowances import Allowance
+from deepval.judging.draws import LEVEL, ROUNDING, TAILS, Interval, student_quantile
+from deepval.judging.resamples import Allocator, Resampling
+from deepval.judging.rows import Judged
+from deepval.results import Bounds, Row, known
 
 PerUnit = Float[np.ndarray, "unit"]
 BETS = np.arange(1, 21) / 20
@@ -76,3 +85,63 @@ def _lower(difference: PerUnit, loss: PerUnit, bound: float) -> float:
         else:
             possible = mean
     return refuted
+
+
+def with_guarantees(
+    judged: Sequence[Judged],
+    resamples: Resampling,
+    scores: Sequence[Allocator],
+    allowances: Sequence[Allowance],
+    *,
+    bound: float | None = None,
+) -> list[Judged]:
+    """The same rows; those of rankings with their worst and best unit, the break-even unit and the declared bound.
+
+    Without draws, the second opinion is computed from the differences of the units.
+    """
+    rankings, budgets = {item.name: item for item in scores if not item.modes}, {a.key: a for a in allowances}
+    random = {item.row.budget: item.row.escalated or 0.0 for item in judged if item.row.allocator == "random"}
+    present = resamples.per_unit[:, 0] > 0
+    inputs, loss, full_gain, _ = resamples.per_unit[present].T
+    rows = []
+    for item in judged:
+        row = item.row
+        if item.sample is not None and row.allocator in rankings and row.budget in budgets:
+            allowed = budgets[row.budget]
+            cost = allowed.cost_of(row.allocator)
+            gain = selections.gains_by_unit(resamples, rankings[row.allocator], allowed, cost)[present]
+            difference = gain - random[row.budget] / inputs.sum() * full_gain
+            difference[np.abs(difference) <= ROUNDING * resamples.size[0]] = 0.0
+            fields: dict[str, Any] = {}
+            if row.verdict:
+                fields |= {
+                    "next_unit": Bounds(float(difference.min()), float(difference.max())),
+                    "units_compared": len(difference),
+                    "break_even_unit": known(break_even_unit(difference)),
+                }
+            elif row.versus_random is not None and not len(resamples.draws):
+                second = without_draws(difference, loss, effective=resamples.effective_units).snap()
+                fields |= {"versus_random_second": second.bounds, "second_verdict": second.verdict}
+            if bound is not None:
+                unit_ids = np.array(resamples.unit_ids)[present]
+                _check_bound(difference, loss, bound, unit_ids=unit_ids, row=row)
+                fields |= {"bound": bound, "versus_random_bounded": betting(difference, loss, bound).snap().bounds}
+            item = replace(item, row=replace(row, **fields))
+        rows.append(item)
+    return rows
+
+
+def _check_bound(
+    difference: PerUnit, loss: PerUnit, bound: float, *, unit_ids: Shaped[np.ndarray, "unit"], row: Row
+) -> None:
+    """Raise where a unit breaks the declared bound, or where no unit has a loss that it could be a share of."""
+    excess = np.abs(difference) - bound * loss
+    worst = int(np.argmax(excess))
+    if excess[worst] <= ROUNDING * abs(loss[worst]) and loss.max() > 0:
+        return
+    share = f"{difference[worst] / loss[worst]:+.1%} of" if loss[worst] > 0 else f"{difference[worst]:+.3g} on"
+    raise InputError(
+        f"bound (--bound) must hold in every unit: no difference with random may exceed {bound:.4g} of the unit's "
+        f"all-cheap loss. {row.allocator} at {row.label} has {share} the loss {loss[worst]:.3g} of unit "
+        f"{unit_ids[worst]}. Declare a bound that holds for every unit, seen or not, or leave it out."
+    )
