@@ -17,7 +17,7 @@ from deepval.errors import InputError
 from deepval.judging import guarantees
 from deepval.report.console import closing_sentences
 from deepval.results import Bounds, Result, Row
-from worlds import table_of
+from worlds import quietly, table_of
 
 BOUND = 0.2
 shares = st.floats(-BOUND, BOUND)
@@ -65,28 +65,23 @@ def test_the_break_even_unit_cancels_the_total(sample):
 
 
 def test_the_second_opinion_without_draws_is_its_formula():
-    difference, loss = np.array([1.0, 0.5, -0.25]), np.array([4.0, 2.0, 2.0])
-    interval = guarantees.without_draws(difference, loss, effective=2.5)
-    mean = 1.25 / 8
-    parts = [(1 - 4 * mean) ** 2 / (1 - 4 / 8), (0.5 - 2 * mean) ** 2 / (1 - 2 / 8), (-0.25 - 2 * mean) ** 2 / (6 / 8)]
-    half = stats.t.ppf(0.975, 1.5) * math.sqrt(sum(parts)) / 8
-    assert (interval.low, interval.high) == pytest.approx((mean - half, mean + half))
-    few = guarantees.without_draws(difference, loss, effective=math.nan)
-    assert few.high - mean == pytest.approx(half * stats.t.ppf(0.975, 1) / stats.t.ppf(0.975, 1.5))
+    left_out, units = np.array([0.1, 0.3, 0.2, 0.4]), 4
+    interval = guarantees.without_draws(0.25, left_out, effective=2.5)
+    error = math.sqrt((units - 1) / units * sum((one - 0.25) ** 2 for one in left_out))
+    half = stats.t.ppf(0.975, 1.5) * error
+    assert (interval.low, interval.high) == pytest.approx((0.25 - half, 0.25 + half))
 
 
 def test_equal_units_have_the_textbook_error():
-    """With equal losses the correction is U / (U - 1): the standard error of a mean."""
-    difference = np.random.default_rng(0).normal(size=9)
-    interval = guarantees.without_draws(difference, np.full(9, 2.0), effective=9.0)
-    half = stats.t.ppf(0.975, 8) * stats.sem(difference / 2)
-    assert interval.high - interval.low == pytest.approx(2 * half)
+    """Of a mean, the jackknife is the standard error."""
+    share = np.random.default_rng(0).normal(size=9)
+    interval = guarantees.without_draws(share.mean(), (share.sum() - share) / 8, effective=9.0)
+    assert interval.high - interval.low == pytest.approx(2 * stats.t.ppf(0.975, 8) * stats.sem(share))
 
 
-@pytest.mark.parametrize("loss", [[1.0, 0.0, 0.0], [1.0, -0.5, 1.0], [0.0, 0.0, 0.0], []])
-def test_no_interval_without_draws_if_losses_do_not_allow_it(loss):
-    difference = np.arange(1.0, len(loss) + 1)
-    assert guarantees.without_draws(difference, np.array(loss), effective=2.0).bounds is None
+@pytest.mark.parametrize("left_out", [[], [0.1], [0.1, math.nan, 0.2]])
+def test_no_second_opinion_without_enough_units(left_out):
+    assert guarantees.without_draws(0.1, np.array(left_out), effective=2.0).bounds is None
 
 
 def capital(difference, loss, mean, bound):
@@ -154,6 +149,12 @@ def world(seed, units=6):
     return table.with_units([*table.unit_ids, "without inputs"]), {"light": values + rng.normal(size=len(values))}
 
 
+def without(table, scores, unit):
+    """The table and its scores without the inputs of a unit."""
+    rest = table.unit != unit
+    return table.keep(rest), {"light": scores["light"][rest]}
+
+
 def by_hand(table, score, slots):
     """Differences of units, without ties: what the highest scores gain in a unit minus slots / N of all its values."""
     selected = np.argsort(-score, kind="stable")[:slots]
@@ -184,11 +185,10 @@ def test_a_row_has_its_worst_and_best_unit(seed, tmp_path):
 def test_without_draws_there_is_a_second_opinion_and_no_next_unit():
     table, scores = world(1)
     row = row_of(deepval.evaluate(table, scores, 0.25, draws=0))
-    loss = np.bincount(table.unit, weights=table.losses[:, 0], minlength=7)[:6]
     gain = np.bincount(table.unit, weights=table.benefits)
-    interval = guarantees.without_draws(
-        by_hand(table, scores["light"], slots=12), loss, effective=gain.sum() ** 2 / (gain @ gain)
-    )
+    others = [row_of(quietly(deepval.evaluate, *without(table, scores, u), 0.25, draws=0)) for u in range(6)]
+    left_out = np.array([other.versus_random for other in others])
+    interval = guarantees.without_draws(row.versus_random, left_out, effective=gain.sum() ** 2 / (gain @ gain))
     assert (row.versus_random_second_lo, row.versus_random_second_hi) == pytest.approx((interval.low, interval.high))
     assert row.second_verdict == interval.verdict
     assert (row.verdict, row.next_unit, row.units_compared, row.bound) == (None, None, 0, None)

@@ -15,7 +15,7 @@ from deepval.arrays import Float, Shaped
 from deepval.errors import InputError
 from deepval.judging import selections
 from deepval.judging.allowances import Allowance
-from deepval.judging.draws import LEVEL, ROUNDING, TAILS, Interval, student_quantile
+from deepval.judging.draws import LEVEL, ROUNDING, TAILS, Interval, cautious
 from deepval.judging.resamples import Allocator, Resampling
 from deepval.judging.rows import Judged
 from deepval.results import Bounds, Row, known
@@ -47,19 +47,15 @@ def break_even_unit(difference: PerUnit) -> float:
     return abs(float(difference.sum())) / largest if largest > 0 else math.nan
 
 
-def without_draws(difference: PerUnit, loss: PerUnit, *, effective: float) -> Interval:
-    """The second opinion without draws: mu +- Student's t x sqrt(sum of (D - mu L)^2 / (1 - L / sum of L)) / sum of L.
+def without_draws(point: float, left_out: PerUnit, *, effective: float) -> Interval:
+    """The second opinion without draws: `cautious` with the jackknife's standard error in place of the spread.
 
-    The degrees of freedom are `effective` units - 1, at least 1, as in `cautious`. The division corrects for the
-    influence of a unit on mu. There is no interval if a loss is negative or if one unit has all of it.
+    `left_out` has the difference, cut included, without each of the U units; the squared error is (U - 1) / U x the sum
+    of their squared deviations from their mean. NaN, or fewer than two units, means no interval.
     """
-    total = float(loss.sum())
-    if loss.min(initial=0.0) < 0 or not loss.max(initial=0.0) < total:
-        return Interval(math.nan, math.nan)
-    mean = float(difference.sum()) / total
-    error = math.sqrt(float(((difference - mean * loss) ** 2 / (1 - loss / total)).sum())) / total
-    half = student_quantile(TAILS[0], max(1.0, effective - 1) if effective >= 1 else 1.0) * error
-    return Interval(mean - half, mean + half)
+    units = len(left_out)
+    spread = float(left_out.std()) * (units - 1) / math.sqrt(units) if units else math.nan
+    return cautious(point, spread, units=units, effective=effective)
 
 
 def betting(difference: PerUnit, loss: PerUnit, bound: float) -> Interval:
@@ -97,7 +93,7 @@ def with_guarantees(
 ) -> list[Judged]:
     """The same rows; those of rankings with their worst and best unit, the break-even unit and the declared bound.
 
-    Without draws, the second opinion is computed from the differences of the units.
+    Without draws, the second opinion comes from the samples without one unit each, if there are up to 100.
     """
     rankings, budgets = {item.name: item for item in scores if not item.modes}, {a.key: a for a in allowances}
     random = {item.row.budget: item.row.escalated or 0.0 for item in judged if item.row.allocator == "random"}
@@ -119,8 +115,9 @@ def with_guarantees(
                     "units_compared": len(difference),
                     "break_even_unit": known(break_even_unit(difference)),
                 }
-            elif row.versus_random is not None and not len(resamples.draws):
-                second = without_draws(difference, loss, effective=resamples.effective_units).snap()
+            elif row.versus_random is not None and resamples.left_out.start < resamples.left_out.stop:
+                left_out = item.difference.share[resamples.left_out][present]
+                second = without_draws(row.versus_random, left_out, effective=resamples.effective_units).snap()
                 fields |= {"versus_random_second": second.bounds, "second_verdict": second.verdict}
             if bound is not None:
                 unit_ids = np.array(resamples.unit_ids)[present]

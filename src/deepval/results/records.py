@@ -388,7 +388,7 @@ class Row(AllocatorRecord):
         units_left_out: Number of units that were left out in turn; 0 where none was: the verdict is not decided, there
             are fewer than 3 or more than 100 units, scores are per mode, or only a group of the inputs is judged.
         second_verdict: Verdict of the second opinion: better, worse or unresolved; None without an interval. Without
-            draws, the second opinion comes from the differences of the units (docs/guarantees.md).
+            draws, the second opinion comes from the samples without one unit each (docs/guarantees.md).
         next_unit_lo: Difference with random of the worst unit, in units of the loss; divided by `cheap_loss` /
             `units_compared` it has the scale of `versus_random`. At most one new unit in `units_compared` + 1 is worse.
             None where there is no verdict or scores are per mode, and in groups of inputs.
