@@ -1,6 +1,7 @@
 """Settings of all tests: hypothesis has no deadline; files that take seconds are marked `long`."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import typechecker
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # tests that import ONNX Runtime themselves use no network either
 os.environ.pop("COLUMNS", None)  # output is as wide as tests say, not as the terminal that they were started in
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job: tests of Ctrl-C would wait for ever
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no reason to fail.
 settings.register_profile("patient", deadline=None)

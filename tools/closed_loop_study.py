@@ -113,7 +113,7 @@ def study_scene(course: DriveSetting, unit: str) -> SceneStudy:
 def arms_of(course: DriveSetting, work: Path) -> Sequence[Arm]:
     """Never, always, random, the signals, and recipes fitted on another world."""
     world = sources.synthetic(seed=0, settings=WorldSettings(scenes=FITTED_SCENES))
-    system = "braking" if course.system == "idm" else course.system
+    system = "braking" if course.system in ("idm", "pdm-closed") else course.system
     (cell,) = build.cells(world, geometries=("monocular",), systems=(system,))
     folder.write(cell, work / "cell")
     built = folder.read_cell(work / "cell")

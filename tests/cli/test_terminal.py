@@ -204,7 +204,6 @@ def test_other_separators_and_decimal_commas_are_named(folder, tmp_path, text, s
 )
 def test_a_stop_says_what_is_kept_and_how_to_go_on(words, place, kept, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs tests in the background ignores it
     monkeypatch.setattr(place, lambda *_, **__: signal.raise_signal(signal.SIGINT))
     done = run(*words)
     assert done.code == 130

@@ -49,7 +49,7 @@ def test_a_rule_acts_and_charges_as_its_system(name):
     loss = rule.loss(acted, rule.needs(obstacles(reference), speed), speed_mps=speed, previous=before)
     assert loss.tobytes() == sum(weight * terms[term] for term, weight in system.weights.items()).tobytes()
     other = rule.act(rule.needs(draws(rng, 50), speed), speed, previous=before)
-    needs = tuple(rule.needs(obstacles(part), speed) for part in (perceived, reference))
+    needs = np.stack([rule.needs(obstacles(part), speed) for part in (perceived, reference)])
     difference = rule.loss(other, needs[1], speed_mps=speed, previous=before) - loss
     np.testing.assert_allclose(rule.value(other, needs, speed_mps=speed, previous=before), difference, atol=1e-12)
 

@@ -128,7 +128,8 @@ class Belief:
             tracks[XX] += dt_s * (2 * tracks[XU] + dt_s * tracks[UU]) + 0.05
             tracks[XU] += dt_s * tracks[UU]
             tracks[UU] += 16 * dt_s * dt_s
-            tracks[[AGE, SINCE]] += 1
+            tracks[AGE] += 1
+            tracks[SINCE] += 1
             self.since_full = min(self.since_full + 1, LONGEST)
         self.frames += 1
         if not frame.run:
@@ -226,7 +227,7 @@ class Belief:
         chosen = within[first]
         part, x, aside_m = tracks[:, chosen], x[first], aside_m[first]
         rows = np.empty((len(FEATURES), len(chosen)))
-        rows[:2], rows[2], rows[3] = part[[HITS, MISSES]], part[AGE], part[HITS] / part[AGE]
+        rows[:3], rows[3] = part[HITS : AGE + 1], part[HITS] / part[AGE]
         rows[4], rows[5], rows[6], rows[7], rows[8] = x, np.abs(part[Y]), aside_m, part[U], speed_mps
         rows[9], rows[10], rows[11], rows[12] = part[SCORE], part[HEIGHT], self._occluders(part), part[KIND]
         rows[13], rows[14], rows[15] = np.sqrt(part[XX]) / np.maximum(x, 1.0), demand[first], self.frames

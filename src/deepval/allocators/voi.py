@@ -43,7 +43,7 @@ DRAWS, TRACKS = 64, 8
 """Draws of a frame, and tracks that are drawn: those that ask for most deceleration."""
 MARGIN_M = 1.3
 """Tracks count up to this far beyond the rule's reach."""
-BANDS_M = (10.0, 20.0, 35.0, 55.0)
+BANDS_M = np.array([10.0, 20.0, 35.0, 55.0])
 """Ranges at which the errors of the next band begin; each has two tables, for tracks seen now and for missing ones."""
 TABLES = 2 * (len(BANDS_M) + 1)
 ERRORS = ("log range", "middle", "half-width", "closing speed", "length")
@@ -75,19 +75,18 @@ class Trail(OwnMemory):
 
     def after(self, glance: Glance) -> "Trail":
         """The memory after a glance."""
-        return replace(self, belief=self.belief.copy()).moved(glance)
+        return Trail(self.rule, self.belief.copy(), self.action).moved(glance)
 
     def moved(self, glance: Glance) -> "Trail":
         """The memory after a glance, with the same belief, which takes the glance in."""
-        action = np.full_like(self.action, np.nan)
         if not glance.frame.run:
             self.belief.see(glance)
-            return replace(self, action=action)
+            return replace(self, action=np.full_like(self.action, np.nan))
         seen = sightings(glance)
         self.belief.see(glance, seen)
         speed_mps = np.array([glance.frame.ego_speed_mps])
-        action = self.rule.act(self.rule.needs(seen.obstacles, speed_mps), speed_mps, previous=self.action[None])[0]
-        return replace(self, action=action)
+        needs = self.rule.needs(seen.obstacles, speed_mps)
+        return Trail(self.rule, self.belief, self.rule.act(needs, speed_mps, previous=self.action[None])[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,15 +166,17 @@ class SimulatedValue(FittedAllocator):
         """Decision value of every draw; `actions` are those of the cheap mode now and before."""
         count = len(chosen)
         reported = CHANCE[0, :, :count] < self.heads[0].predict(rows)
-        both = np.column_stack([np.concatenate([rows, rows]), np.arange(2 * count) >= count])
-        absent, present = self.heads[1].predict(both).reshape(2, count)
+        both = np.zeros((2, count, self.columns + 1))
+        both[..., :-1], both[1, :, -1] = rows, 1.0
+        absent, present = self.heads[1].predict(both.reshape(2 * count, -1)).reshape(2, count)
         there = CHANCE[1, :, :count] < np.where(reported, present, absent)
         tracks, band = belief.tracks[:, chosen], _tables(rows)
         speed_mps, rule = np.array([belief.speed_mps]), self.rule
         obstacles = self._obstacles(np.concatenate([reported, there]), tracks, band=band, speed_mps=belief.speed_mps)
         needs = rule.needs(obstacles, speed_mps)
         cheap, previous = (action[None] for action in actions)
-        return rule.value(cheap, (needs[:DRAWS], needs[DRAWS:]), speed_mps=speed_mps, previous=previous)
+        pairs = needs.reshape(2, DRAWS, *needs.shape[1:])
+        return rule.value(cheap, pairs, speed_mps=speed_mps, previous=previous)
 
     def _obstacles(
         self,

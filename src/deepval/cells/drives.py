@@ -32,20 +32,25 @@ from deepval.perception.reported.detections import DONE, Detections
 from deepval.planners.closed_loop import blamed, meeting
 from deepval.planners.controllers import Actions
 from deepval.planners.idm import Idm, Lead
-from deepval.planners.observation import VEHICLE, Agents
+from deepval.planners.observation import VEHICLE, Agents, agents_of, situation_at
+from deepval.planners.pdm_closed import BRAKE_MPS2, PdmClosed
 from deepval.results import known
 from deepval.systems import Braking, RecedingHorizon
 from deepval.systems.system import FrameFlags, FrameValues
 from deepval.tables.costs import Costs
 from deepval.tables.terms import weighted_loss
+from deepval.world.lanes import Lane, LaneMap
 from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
+PerEgo = Float[np.ndarray, "ego"]
 EGO = Vehicle(front_m=2.0, rear_m=2.5, width_m=1.8, wheel_base_m=2.7)
 """The ego's body in its frame: its front is where the braking controller's stand-off ends."""
 COMFORT_MPS2, RETURN_MPS, HARD_MPS2 = 1.5, 0.5, 4.0
 """Acceleration on a free road, sideways speed back to the scripted offset, and deceleration of a hard brake."""
+AIM = 10
+"""Index of the first second in a plan of PDM-Closed, whose steps are 0.1 s."""
 NEVER, ALWAYS, RANDOM, PERFECT = "never", "always", "random", "perfect"
 PLAIN = (NEVER, ALWAYS, RANDOM)
 """Arms without an allocator; the perfect one, which sees the truth, is driven in every scene as the reference."""
@@ -77,15 +82,64 @@ class RoadIdm(Braking):
         lead_mps[perceived.frame[rows]] -= perceived.closing_mps[rows]
         leads = zip(scene.ego_speed_mps.tolist(), gap_m.tolist(), lead_mps.tolist(), strict=True)
         follow = partial(self.idm.acceleration, target_mps=self.target_mps)
-        return -np.array([[follow(v, Lead("", gap, lead, EGO.front_m))] for v, gap, lead in leads])
+        decelerations = -np.array([[follow(v, Lead("", gap, lead, EGO.front_m))] for v, gap, lead in leads])
+        return np.round(decelerations, 9)  # the last bits of an object depend on the number of egos
 
     def terms(self, plans: Actions, scene: Scene, truth: Truth, *, previous: Actions) -> FrameValues:
         """Loss terms of the decelerations; acceleration counts as none."""
-        return super().terms(np.maximum(plans, 0.0), scene, truth, previous=np.maximum(previous, 0.0))
+        own, before = np.maximum(plans[:, :1], 0.0), np.maximum(previous[:, :1], 0.0)
+        return super().terms(own, scene, truth, previous=before)
+
+
+@dataclass(frozen=True)
+class RoadPdm(RoadIdm):
+    """PDM-Closed on the scripted road, judged by the loss of the braking controller.
+
+    The action is the mean deceleration in the first second of its plan, at which trackers aim too, and the offset of
+    the path that it follows.
+    """
+
+    pdm: PdmClosed = field(default_factory=PdmClosed)
+    lane_map: LaneMap | None = None
+
+    def plan(
+        self, perceived: Objects, scene: Scene, *, starts: FrameFlags | None = None, previous: Actions | None = None
+    ) -> Actions:
+        """Deceleration and offset in each frame; an object moves along the lane at the speed that closing implies."""
+        actions = []
+        for frame, v in enumerate(scene.ego_speed_mps.tolist()):
+            objects, situation = perceived.at(frame), situation_at(scene, frame)
+            along_mps = v - np.nan_to_num(objects.closing_mps)
+            velocity_mps = np.column_stack([along_mps, np.zeros(len(objects))])
+            agents = replace(agents_of(objects, situation.ego.pose), velocity_mps=velocity_mps)
+            plan = self.pdm.plan(situation, agents)
+            brake_mps2 = -BRAKE_MPS2[0] if plan.emergency_brake else (v - plan.speed_mps[AIM]) / plan.times_s[AIM]
+            actions.append((round(float(brake_mps2), 9), self.pdm.left_m[plan.chosen // len(self.pdm.speed_shares)]))
+        return np.array(actions)
+
+    def on_road(self, scene: Scene, d_m: PerEgo) -> Scene:
+        """The scene with the lanes around every ego; the road bends by its curvature."""
+        world_from_ego = np.tile(np.eye(4), (len(scene), 1, 1))
+        world_from_ego[:, 1, 3] = d_m
+        return replace(scene, world_from_ego=world_from_ego, lane_map=self.lane_map, route=("own",), vehicle=EGO)
+
+
+def _lanes(ride: Ride) -> LaneMap:
+    """The ego's lane and the oncoming one, as far as a plan reaches; the desired speed is the limit."""
+    x_m = np.arange(-60.0, 301.0, 5.0)
+    own_m, limit_mps = np.column_stack([x_m, ride.script.curvature_per_m * x_m**2 / 2]), desired_mps(ride)
+    lines_m = {"own": own_m, "oncoming": own_m[::-1] + np.array([0.0, LANE_M])}
+    lane = partial(Lane, half_width_m=LANE_M / 2, speed_limit_mps=limit_mps)
+    return LaneMap({name: lane(name, line_m, name) for name, line_m in lines_m.items()})
 
 
 Controller = Braking | RecedingHorizon
-CONTROLLERS: dict[str, Controller] = {"braking": Braking(), "receding-horizon": RecedingHorizon(), "idm": RoadIdm()}
+CONTROLLERS: dict[str, Controller] = {
+    "braking": Braking(),
+    "receding-horizon": RecedingHorizon(),
+    "idm": RoadIdm(),
+    "pdm-closed": RoadPdm(),
+}
 """Systems that can drive the synthetic world."""
 
 
@@ -117,15 +171,13 @@ class DriveSetting:
     def controller(self, ride: Ride) -> Controller:
         """The system; the desired speed is the highest of the scripted ego."""
         system = CONTROLLERS[self.system]
-        return replace(system, target_mps=desired_mps(ride)) if isinstance(system, RoadIdm) else system
+        system = replace(system, target_mps=desired_mps(ride)) if isinstance(system, RoadIdm) else system
+        return replace(system, lane_map=_lanes(ride)) if isinstance(system, RoadPdm) else system
 
 
 def desired_mps(ride: Ride) -> float:
     """The speed that an ego returns to on a free road: the highest of the scripted ego, and at least 1 m/s."""
     return max(float(ride.script.speed_mps.max()), 1.0)
-
-
-PerEgo = Float[np.ndarray, "ego"]
 
 
 class ModeReports(NamedTuple):
@@ -220,7 +272,7 @@ def drive_scene(course: DriveSetting, unit: str) -> list[Driven]:
     system, script, count = course.controller(ride), ride.script, len(arms)
     choices = [Choice(arm, course, unit, CHEAP) for arm in course.arms]
     s_m, d_m, speed_mps = (np.full(count, float(path[0])) for path in (script.s_m, script.d_m, script.speed_mps))
-    previous = np.full((count, 2 if isinstance(system, RecedingHorizon) else 1), np.nan)
+    previous = np.full((count, 2 if isinstance(system, RecedingHorizon | RoadPdm) else 1), np.nan)
     view, seen, rows = None, None, []
     touched: list[dict[int, FirstContact]] = [{} for _ in arms]
     for step in range(ride.frames):
@@ -231,6 +283,7 @@ def drive_scene(course: DriveSetting, unit: str) -> list[Driven]:
         full = seen.objects[-1]
         marks = [one.escalates(replace(frame, dt_s=ride.dt_s), partial(full.at, i)) for i, (one, frame) in frames]
         escalated = np.array([*marks, False])
+        scene = system.on_road(scene, d_m) if isinstance(system, RoadPdm) else scene
         action = system.plan(_chosen(seen, view.truth, escalated), scene, previous=previous)
         loss = weighted_loss(system.terms(action, scene, view.truth, previous=previous), system.weights)
         asked_mps2 = action[:, 0] if isinstance(system, RecedingHorizon) else -action[:, 0]
@@ -255,7 +308,8 @@ def _motion(system: Controller, action: Actions, asked_mps2: PerEgo, ride: Ride,
     free_mps2 = np.minimum(COMFORT_MPS2, (desired_mps(ride) - egos.speed_mps) / ride.dt_s)
     if isinstance(system, RoadIdm):
         free_mps2 = np.minimum(free_mps2, asked_mps2)
-    back_m = ride.script.d_m[np.minimum(egos.step + 1, ride.frames - 1)] - egos.d_m
+    path_m = ride.script.d_m[np.minimum(egos.step + 1, ride.frames - 1)]
+    back_m = (action[:, 1] if isinstance(system, RoadPdm) else path_m) - egos.d_m
     sideways_mps = np.clip(back_m / ride.dt_s, -RETURN_MPS, RETURN_MPS)
     if isinstance(system, RecedingHorizon):
         sideways_mps = np.where(action[:, 1] == 0, sideways_mps, action[:, 1] / system.horizon_s)

@@ -8,7 +8,7 @@ formulas to the reference. All functions take many frames, or many draws of one 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache, reduce
+from functools import cache, cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ class Rule(ABC):
     ) -> dict[str, Float[np.ndarray, "time"]]:
         """Loss terms of actions if these are the needs of the reference objects, before weighting."""
 
-    @property
+    @cached_property
     def weights(self) -> dict[str, float]:
         """The weight of each loss term: the constants called TERM_weight, in the order of their fields."""
         return loss_weights(vars(self))
@@ -62,7 +62,9 @@ class Rule(ABC):
         """The weighted sum of the loss terms."""
         return self._weighted(self.loss_terms(actions, needs, speed_mps=speed_mps, previous=previous))
 
-    def value(self, cheap: Actions, needs: tuple[Needs, Needs], *, speed_mps: Speeds, previous: Actions) -> np.ndarray:
+    def value(
+        self, cheap: Actions, needs: Float[np.ndarray, "2 draw *need"], *, speed_mps: Speeds, previous: Actions
+    ) -> np.ndarray:
         """Loss of the cheap action minus loss of the action for the full mode's needs, by the reference's needs."""
         full = self.act(needs[0], speed_mps, previous=previous)
         losses = [self.loss(act, needs[1], speed_mps=speed_mps, previous=previous) for act in (cheap, full)]
@@ -161,10 +163,17 @@ class RecedingHorizonRule(Rule):
         """Every action, in the order in which ties are settled."""
         return _choices(self.hardest_mps2, self.accelerations, self.widest_m, self.offsets)
 
-    @property
+    @cached_property
     def times_s(self) -> Float[np.ndarray, "step"]:
         """Times at which a path is checked."""
         return np.arange(1, round(self.horizon_s / self.step_s) + 1) * self.step_s
+
+    @cached_property
+    def paths(self) -> tuple[Float[np.ndarray, "acceleration"], Float[np.ndarray, "offset step"]]:
+        """Accelerations of the candidates, and y of each offset at each step."""
+        u = self.times_s / self.horizon_s
+        offsets = self.choices[: self.offsets, 1]
+        return np.unique(self.choices[:, 0])[::-1], offsets[:, None] * (3 * u**2 - 2 * u**3)
 
     @property
     def reach_m(self) -> float:
@@ -185,9 +194,11 @@ class RecedingHorizonRule(Rule):
         change = change_term(self.choices[None], previous[:, None])
         return self.fixed_costs(needs, speed_mps) + self.change_weight * change
 
-    def value(self, cheap: Actions, needs: tuple[Needs, Needs], *, speed_mps: Speeds, previous: Actions) -> np.ndarray:
+    def value(
+        self, cheap: Actions, needs: Float[np.ndarray, "2 draw *need"], *, speed_mps: Speeds, previous: Actions
+    ) -> np.ndarray:
         """The same, by costs of all candidates at once: the planning cost by the reference's needs is the loss."""
-        costs, losses = self._costs(np.stack(needs), speed_mps, previous)
+        costs, losses = self._costs(needs, speed_mps, previous)
         full, every = costs.argmin(axis=1), np.arange(len(losses))
         return losses[every, choice_index(self, cheap)] - losses[every, full]
 
@@ -252,18 +263,10 @@ def travelled_m(speed_mps: np.ndarray, acceleration_mps2: np.ndarray | float, ti
     return speed_mps * moving_s + 0.5 * acceleration_mps2 * moving_s**2
 
 
-@lru_cache(maxsize=8)
-def _paths(system: RecedingHorizonRule) -> tuple[Float[np.ndarray, "acceleration"], Float[np.ndarray, "offset step"]]:
-    """Accelerations of the candidates, and y of each offset at each step."""
-    u = system.times_s / system.horizon_s
-    offsets = system.choices[: system.offsets, 1]
-    return np.unique(system.choices[:, 0])[::-1], offsets[:, None] * (3 * u**2 - 2 * u**3)
-
-
 def reachable(system: RecedingHorizonRule, objects: Objects | Outlines, speed_mps: Speeds) -> Objects | Outlines:
     """The objects that some candidate can come nearer than the clearance; the others change no cost."""
     speed = speed_mps if len(speed_mps) == 1 else speed_mps[objects.frame]
-    nearest_m = travelled_m(speed, system.hardest_mps2, float(system.times_s[0]))
+    nearest_m = travelled_m(speed, system.hardest_mps2, system.step_s)
     farthest_m = speed * float(system.times_s[-1])
     ahead = (nearest_m <= objects.far_m) & (farthest_m + system.length_m >= objects.near_m)
     side_m = system.widest_m + system.half_width_m
@@ -280,7 +283,7 @@ def overlapping_steps(
 
     Without an overlap, both are the number of steps.
     """
-    x_m = travelled_m(speed_mps, _paths(system)[0][:, None, None], system.times_s[:, None])
+    x_m = travelled_m(speed_mps, system.paths[0][:, None, None], system.times_s[:, None])
     x_m = x_m if len(speed_mps) == 1 else x_m[..., objects.frame]
     first = _count(x_m + system.length_m < objects.near_m)
     last = _count(x_m <= objects.far_m) - 1
@@ -309,7 +312,7 @@ def worst_clearances_m(
     if not len(near):
         return worst_m
     first, last = overlapping_steps(system, near, speed_mps=speed_mps)
-    y_m, (right_m, left_m) = _paths(system)[1][:, :, None], near.lateral_m.T
+    y_m, (right_m, left_m) = system.paths[1][:, :, None], near.lateral_m.T
     offsets, steps, _ = y_m.shape
     every_m = np.full((offsets, steps + 1, len(near)), np.inf)
     every_m[:, :-1] = np.maximum(right_m - (y_m + system.half_width_m), (y_m - system.half_width_m) - left_m)

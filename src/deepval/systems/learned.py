@@ -7,6 +7,7 @@ frames with a whole future only, or the same planner's path under the reference 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from shlex import quote
 from typing import Literal
@@ -81,7 +82,7 @@ class LearnedPlanner(System):
             PlannerFiles(self.weights_file, self.masks_file, self.weights_sha256, self.masks_sha256, self.origin)
         )
 
-    @property
+    @cached_property
     def weights(self) -> dict[str, float]:
         """The weight of the only loss term."""
         return {"displacement": 1.0}

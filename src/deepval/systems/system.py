@@ -8,6 +8,7 @@ operation; where there is none, change costs nothing.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,7 +66,7 @@ class System(ABC):
     def terms(self, plans: Plans, scene: Scene, truth: Truth, *, previous: Plans) -> FrameValues:
         """Loss terms of the plans against the truth, before weighting."""
 
-    @property
+    @cached_property
     def weights(self) -> dict[str, float]:
         """The weight of each loss term: the constants called TERM_weight, in the order of their fields."""
         return loss_weights(constants(self))

@@ -165,10 +165,8 @@ def stopping_deceleration_mps2(
 ) -> Float[np.ndarray, "*batch"]:
     """s² / 2d with d = range - standoff - reaction s; the limit where d <= 0; 0 where s <= 0."""
     room_m = range_m - settings.standoff_m - settings.reaction_s * speed_mps
-    safe_m = np.where(room_m > 0, room_m, 1.0)
-    # Division by a tiny room may overflow to infinity; the minimum below then gives the limit, as it should.
-    with np.errstate(over="ignore"):
-        needed = np.where(room_m > 0, speed_mps**2 / (2 * safe_m), settings.limit_mps2)
+    # Without room, the required deceleration is far beyond the limit.
+    needed = speed_mps**2 / (2 * np.fmax(room_m, 1e-200))
     return np.where(speed_mps > 0, np.minimum(needed, settings.limit_mps2), 0.0)
 
 

@@ -87,13 +87,13 @@ class Trees(Model):
         gaps = bool(gap.any())
         step, node = 2 - first, first
         for _ in range(self.depth):
-            index = feature[node] + start
-            left = values[index] <= threshold[node]
+            index = feature.take(node) + start
+            left = values.take(index) <= threshold.take(node)
             if gaps:
-                left |= gap_left[node] & gap[index]
+                left |= gap_left.take(node) & gap.take(index)
             # Node k of a tree that begins at f has index f + k; its children have f + 2k + 1 and f + 2k + 2.
             node = 2 * node + step - left
-        ends = leaf[node - self._before_leaves]
+        ends = leaf.take(node - self._before_leaves)
         sums = np.empty((*ends.shape[:-1], ends.shape[-1] + 1))
         sums[..., 0], sums[..., 1:] = self.baseline, ends
         # A running sum adds the trees in order; np.sum adds pairwise and rounds differently.
