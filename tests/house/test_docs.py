@@ -291,7 +291,7 @@ def test_the_site_has_every_page_and_the_reference_every_public_name():
 def test_pages_are_short():
     sizes = {page.name: page.stat().st_size for page in (ROOT / "docs").glob("*.md")}
     assert {name for name, size in sizes.items() if size > 15 * 1024} == {"definitions.md"}
-    assert sum(sizes.values()) < 430_000
+    assert sum(sizes.values()) < 451_000
 
 
 RUN = {
@@ -306,7 +306,7 @@ READ = {
     "nuScenes, nuPlan or other logs": {"external.md", "external-formats.md", "learned-planner.md", "nuscenes.md",
                                        "results-logs.md", "results-nuscenes.md"},
     "tables of public models": {"atlas.md"},
-    "minutes, or another machine": {"closed-loop.md", "faults.md", "scale.md", "security.md"},
+    "minutes, or another machine": {"closed-loop.md", "deadlines.md", "faults.md", "scale.md", "security.md"},
     "no commands, or those of an Action": {"architecture.md", "files.md", "host-a-board.md"},
 }  # fmt: skip
 """Pages whose blocks are only read, by what it takes to run them."""

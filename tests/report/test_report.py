@@ -11,7 +11,8 @@ import pytest
 import deepval
 from deepval.cli.build_cells import _sentence
 from deepval.report import FORMS, console
-from deepval.report.result_tables import closing_sentences, result_tables
+from deepval.report.console import closing_sentences
+from deepval.report.result_tables import result_tables
 from deepval.report.text_tables import interval, number, percent
 from worlds import judge, quietly
 
@@ -167,7 +168,9 @@ def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_
     assert shown["oracle-ladder"] == ("ladder", "1.000")
     assert closing_sentences(result.rows) == [
         "latency 25% (ms). Shown neither to be better than random nor to be worth it: one. Shown neither to be better "
-        "than random-ladder nor to be worth it: each."
+        "than random-ladder nor to be worth it: each. At most one new unit in 3 will be worse than the worst of these "
+        "2 (one 0.00%).",
+        "For 95 % certainty about a new unit 39 units are needed, 19 for one side (docs/guarantees.md).",
     ]
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import deepval
 from deepval.report import console, forms
-from deepval.report.result_tables import closing_sentences
+from deepval.report.console import closing_sentences
 from deepval.results import answer
 from worlds import COSTS, judge, table_of
 

@@ -76,6 +76,16 @@ def evaluate(
     simultaneous: Annotated[
         bool, option("--simultaneous", "Add intervals that hold for all rows together.", panel=options.INTERVALS)
     ] = False,
+    bound: Annotated[
+        float | None,
+        option(
+            "--bound",
+            "Declare that no unit gains or loses more than this share of its all-cheap loss, such as 0.2, and add the "
+            "interval that then holds.",
+            within=(0, 1),
+            panel=options.INTERVALS,
+        ),
+    ] = None,
     curve: Annotated[
         int, option("--curve", "Add budget curves with this many points.", within=(0, 10_000), panel=options.MORE)
     ] = 0,
@@ -160,6 +170,7 @@ def evaluate(
         "missing": subject.missing_rule,
         "missing_costs": case.missing_costs(charged, levels, requested=bool(budgets.budget)),
         "simultaneous_intervals": simultaneous,
+        "bound": bound,
         "curve_points": curve,
         "thresholds": thresholds or case.cell is not None,
         "terms": terms or (None if case.cell is None else case.cell.terms),
@@ -173,7 +184,7 @@ def evaluate(
     else:
         on_file = replace(table_on_disk, costs=case.table.costs)
         result = deepval.evaluate(on_file, files, levels, modes=options.name_list(subject.modes), **settings)
-    extras = (scores, feedback, calibrate, by, simultaneous, terms, weight, plan)
+    extras = (scores, feedback, calibrate, by, simultaneous, bound, terms, weight, plan)
     if case.cell is not None and not any(extras) and (subject, budgets, draws) == DEFAULTS:
         store_judgement(case, scored, replace(result, curves=()))
     result = with_note(result if thresholds else replace(result, thresholds=()), note)

@@ -53,33 +53,25 @@ def headline(allowances: Sequence[Allowance]) -> Allowance:
 
 def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[Allowance]) -> tuple[Unit, ...]:
     """Each unit's part of the gain at the headline budget, where units are few enough to list."""
-    table, number = resamples.table, len(resamples.table.unit_ids)
     if resamples.left_out.start == resamples.left_out.stop:
         return ()
-    allowed = headline(allowances)
-    values = table.decision_values
-
-    gains = {}
-    for item in scores:
-        if item.name in allowed.unpriced:
-            continue
-        cost = allowed.cost_of(item.name)
-        if not item.modes and allowed.feasible(cost):
-            gains[item.name] = selections.weights(table, item, allowed, cost) * values
-    parts = []
-    for gain in (selections.best_weights(table, allowed) * values, *gains.values()):
-        some = np.flatnonzero(gain)
-        parts.append(np.bincount(table.unit[some], weights=gain[some], minlength=number))
-    return unit_rows(resamples, allowed, parts[0], dict(zip(gains, parts[1:], strict=True)))
+    table, allowed = resamples.table, headline(allowances)
+    best = selections.by_unit(table, selections.best_weights(table, allowed) * table.decision_values)
+    return unit_rows(resamples, allowed, best, scores)
 
 
 def unit_rows(
     resamples: Resampling,
     allowed: Allowance,
     oracle: Num[np.ndarray, "unit"],
-    parts: Mapping[str, Num[np.ndarray, "unit"]],
+    scores: Sequence[Allocator],
 ) -> tuple[Unit, ...]:
     """Each unit with the gains of the oracle and of each allocator in it."""
+    parts = {}
+    for item in scores:
+        cost = math.inf if item.modes or item.name in allowed.unpriced else allowed.cost_of(item.name)
+        if allowed.feasible(cost):
+            parts[item.name] = selections.gains_by_unit(resamples, item, allowed, cost)
     return tuple(
         Unit(
             unit=unit,

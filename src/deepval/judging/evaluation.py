@@ -30,6 +30,7 @@ from deepval.judging.allowances import (
 from deepval.judging.audits import gaps
 from deepval.judging.comparison import Fresh, samples_of
 from deepval.judging.draws import make_draws
+from deepval.judging.guarantees import with_guarantees
 from deepval.judging.notes import notes_in_memory
 from deepval.judging.out_of_core import evaluate_on_disk, refuse
 from deepval.judging.resamples import Resamples
@@ -62,6 +63,7 @@ def evaluate(
     missing: Missing = "error",
     missing_costs: MissingCosts = "error",
     simultaneous_intervals: bool = False,
+    bound: float | None = None,
     curve_points: int = 0,
     thresholds: bool = True,
     terms: Any = None,
@@ -87,6 +89,8 @@ def evaluate(
         missing_costs: Whether an allocator without a cost is an error under a measured budget, or gets rows without a
             verdict that give the reason ("list").
         simultaneous_intervals: Whether to add intervals that hold for all rows of the table at once.
+        bound: Largest share of its all-cheap loss that any unit gains or loses against random, seen or not, such as
+            0.2. It adds an interval that holds under this assumption (docs/guarantees.md).
         curve_points: Number of shares at which to compute the gain curve of every allocator.
         thresholds: Whether to compute the score from which each allocator escalates, and its expected rate.
         terms: Loss terms of every input (a terms file, or columns as in one): the result then contains the terms of
@@ -100,6 +104,7 @@ def evaluate(
     checks.word(missing_costs, get_args(MissingCosts), "missing_costs")
     points = checks.whole(curve_points, "curve_points", most=MOST_POINTS)
     every = checks.flag(simultaneous_intervals, "simultaneous_intervals")
+    most = None if bound is None else checks.share_of_inputs(bound, "bound")
     with_thresholds = checks.flag(thresholds, "thresholds")
     files = table if isinstance(table, OnDisk) else on_disk(table, scores, memory)
     if files is not None:
@@ -116,6 +121,7 @@ def evaluate(
             missing=missing,
             missing_costs=missing_costs,
             simultaneous_intervals=every,
+            bound=most,
             thresholds=with_thresholds,
             watch=watch,
         )
@@ -131,6 +137,7 @@ def evaluate(
     own_budgets = [*mode_samples.own_budgets(judged_on, judged_scores, allowances)]
     judged = judge(resamples, judged_scores, [*allowances, *own_budgets])
     judged = with_words(judged, resamples, judged_scores, allowances)
+    judged = with_guarantees(judged, resamples, judged_scores, allowances, bound=most)
     sliced = [row for column in columns for row in _slices(resamples, judged_scores, allowances, column)]
     # A choice is judged above, at its own spend. Everything below is about rankings and prices.
     aligned, ranked = ([item for item in items if not item.choice] for items in (aligned, judged_scores))

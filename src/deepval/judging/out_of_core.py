@@ -22,6 +22,7 @@ from deepval.judging.allowances import LEVELS, Allowance, MissingCosts, allowanc
 from deepval.judging.audits import gaps
 from deepval.judging.comparison import samples_of
 from deepval.judging.draws import Concentration, concentration, make_draws
+from deepval.judging.guarantees import with_guarantees
 from deepval.judging.kernel import Sieve
 from deepval.judging.notes import notes_on_disk
 from deepval.judging.oracle import RowInts, Rows
@@ -258,6 +259,7 @@ def evaluate_on_disk(
     missing: Missing,
     missing_costs: MissingCosts,
     simultaneous_intervals: bool,
+    bound: float | None,
     thresholds: bool,
     watch: Watch,
 ) -> Result:
@@ -281,6 +283,7 @@ def evaluate_on_disk(
     totals = resample_totals(ids, scan.per_unit, drawn, counts)
     resamples = ScannedResamples(**totals, modes=table.modes, watch=watch, oracle=scan.oracle)
     judged = with_words(judge(resamples, rankings, allowances), resamples, rankings, allowances)
+    judged = with_guarantees(judged, resamples, rankings, allowances, bound=bound)
     if simultaneous_intervals:
         judged = with_simultaneous(judged, resamples)
     notes = [
@@ -401,20 +404,7 @@ def _units(
     """The part of each unit in the gain at the headline budget; empty where units are too many to list."""
     if resamples.left_out.start == resamples.left_out.stop:
         return ()
-    allowed, inputs = audits.headline(allowances), int(resamples.inputs[0])
-    parts = {}
-    for item in scores:
-        if item.name in allowed.unpriced:
-            continue
-        cost = allowed.cost_of(item.name)
-        if allowed.feasible(cost):
-            parts[item.name] = _gains(item.values, int(allowed.slots(inputs, cost)))
-    oracle = resamples.oracle
-    available = int(oracle.sieve.tables[0].sum())
-    best = _gains(oracle, min(available, int(allowed.slots(inputs))))
-    return audits.unit_rows(resamples, allowed, best, parts)
-
-
-def _gains(score: Sifting, slots: int) -> Float[np.ndarray, "unit"]:
-    """Gain of every unit over the highest scores."""
-    return score.cut(slots).taken(slots)[1] if slots else np.zeros(score.sieve.tables.shape[2])
+    allowed, oracle = audits.headline(allowances), resamples.oracle
+    slots = min(int(oracle.sieve.tables[0].sum()), int(allowed.slots(int(resamples.inputs[0]))))
+    best = oracle.cut(slots).taken(slots)[1] if slots else np.zeros(len(resamples.unit_ids))
+    return audits.unit_rows(resamples, allowed, best, scores)

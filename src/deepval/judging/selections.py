@@ -12,6 +12,7 @@ from deepval.arrays import Float, Int
 from deepval.judging import oracle, tie_expectations
 from deepval.judging.allowances import Allowance
 from deepval.judging.resamples import Allocator, Resamples, Resampling, Sample, in_memory, order_of
+from deepval.judging.sieve import SiftedScores
 from deepval.results import known
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable
@@ -82,6 +83,23 @@ def weights(table: ValueTable, scores: Scores, allowed: Allowance, cost: float) 
     if allowed.per_input:
         return oracle.shares(scores.values, _price(table, allowed), purse_on(table, allowed, cost))
     return tie_expectations.inclusion(scores.values, int(allowed.slots(len(table), cost)), order_of(scores))
+
+
+def gains_by_unit(
+    resamples: Resampling, scores: Allocator, allowed: Allowance, cost: float
+) -> Float[np.ndarray, "unit"]:
+    """The gain of every unit in the sample over the inputs that an allocator escalates."""
+    if isinstance(scores, SiftedScores):
+        slots = int(allowed.slots(int(resamples.inputs[0]), cost))
+        return scores.values.cut(slots).taken(slots)[1] if slots else np.zeros(len(resamples.unit_ids))
+    table = in_memory(resamples).table
+    return by_unit(table, weights(table, scores, allowed, cost) * table.decision_values)
+
+
+def by_unit(table: ValueTable, gain: Float[np.ndarray, "input"]) -> Float[np.ndarray, "unit"]:
+    """The sum of gains over the inputs of every unit."""
+    some = np.flatnonzero(gain)  # bincount of no input has integers
+    return np.bincount(table.unit[some], weights=gain[some], minlength=len(table.unit_ids)).astype(np.float64)
 
 
 def best_weights(table: ValueTable, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "input"]:

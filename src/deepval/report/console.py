@@ -6,25 +6,39 @@ On a terminal an allocator that beats random is bold green, one that loses to ra
 import html
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import islice
 from typing import Any
 
 from deepval.judging.audits import setting
+from deepval.judging.guarantees import units_for
 from deepval.report.forms import table_html
 from deepval.report.result_tables import (
     OF_LADDER,
     better_without,
-    closing_sentences,
     explanations,
     headline,
+    of_loss,
     result_tables,
     setting_sentences,
     verdict_table,
 )
-from deepval.report.text_tables import Style, Table, TableCell, fold, lay_out, lines_of, number, printable, quantity
+from deepval.report.text_tables import (
+    Style,
+    Table,
+    TableCell,
+    few,
+    fold,
+    interval,
+    lay_out,
+    lines_of,
+    number,
+    percent,
+    printable,
+    quantity,
+)
 from deepval.results import HEADLINE, UNITS, BudgetKey, Result, Row, lists_by_key
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
 from deepval.tables.scores import REFERENCES
@@ -112,6 +126,58 @@ def excerpt_sentences(whole: Result, part: Result) -> list[str]:
         "budget, and the references. --all prints every row; --json and --out FILE have them too, and --format csv has "
         "every verdict.",
     ]
+
+
+def closing_sentences(every_row: Sequence[Row]) -> list[str]:
+    """The answers of rows, budget by budget, and the second opinions on random that differ from the verdict."""
+    lines = []
+    # Rows without a cost have words but no verdict; rows of older results have a verdict but no answer.
+    judged = lists_by_key((row.label, row) for row in every_row if row.verdict_words or row.verdict)
+    for budget, rows in judged.items():
+        names_by_answer = lists_by_key((answer_words(row), row.allocator) for row in rows)
+        own = ". ".join(f"{words[0].upper()}{words[1:]}: {few(names)}" for words, names in names_by_answer.items())
+        second = lists_by_key((row.second_verdict, row.allocator) for row in rows if row.second_verdict != row.verdict)
+        opinions = "; ".join(f"{words}: {few(names)}" for words, names in second.items() if words)
+        opinions = f" Second opinion, against random: {opinions}." if opinions else ""
+        lines.append(f"{budget}. {own}.{opinions}{''.join(_guarantees(rows))}")
+    units = max((row.units_compared for row in every_row), default=0)
+    both, one = units_for(), units_for(sides=1)
+    if 0 < units < both:
+        side = f", {one} for one side" if units < one else " on both sides"
+        lines.append(f"For 95 % certainty about a new unit {both} units are needed{side} (docs/guarantees.md).")
+    return lines
+
+
+def _guarantees(rows: Sequence[Row]) -> Iterator[str]:
+    """Sentences on the next unit, on the unseen unit that would cancel a difference, and on the declared bound."""
+    compared = [row for row in rows if row.units_compared]
+    if compared:
+        units = compared[0].units_compared
+        worst = few([f"{row.name} {of_loss(row.next_unit_lo, _mean_loss(row))}" for row in compared])
+        yield f" At most one new unit in {units + 1:,} will be worse than the worst of these {units:,} ({worst})."
+    decided = [row for row in compared if row.verdict in ("better", "worse") and row.break_even_unit is not None]
+    if decided:
+        multiples = few([f"{row.break_even_unit:.2g} ({row.name})" for row in decided])
+        yield f" A new unit that goes the other way by {multiples} times the largest of these cancels the difference."
+    bounded = [row for row in rows if row.bound is not None]
+    if bounded:
+        spans = (interval(row.versus_random_bounded_lo, row.versus_random_bounded_hi, percent) for row in bounded)
+        listing = few([f"{row.name} {span}" for row, span in zip(bounded, spans, strict=True)])
+        yield (
+            f" If no unit gains or loses more than {percent(bounded[0].bound, 0)} of its loss, and none has a larger "
+            f"loss than these, vs random is within: {listing}."
+        )
+
+
+def _mean_loss(row: Row) -> float | None:
+    """The mean all-cheap loss of a unit, which makes a difference in a unit a share; None where shares mean nothing."""
+    return (row.cheap_loss or 0.0) / row.units_compared if row.versus_random_unit == "share" else None
+
+
+def answer_words(row: Row) -> str:
+    """The answer of a row or, if it has none, its verdict against random."""
+    words = row.verdict_words or row.verdict or ""
+    return row.answer or (f"{words}, against {row.chance or 'random'}" if row.second_verdict else words)
 
 
 def _verdict_counts(rows: Sequence[Row]) -> str:

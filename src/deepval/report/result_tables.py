@@ -23,7 +23,7 @@ from deepval.report.text_tables import (
     percent,
     quantity,
 )
-from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Setting, Stream, Threshold, lists_by_key
+from deepval.results import FEW_UNITS, UNITS, Recovery, Result, Row, Setting, Stream, Threshold
 
 ORACLES = {"oracle": "full", "oracle-ladder": "ladder"}
 LADDER = "oracle-ladder"
@@ -171,7 +171,7 @@ def _versus_random(row: Row | Stream, *, every: bool = False) -> dict[str, str]:
     return texts if row.second_verdict else texts | {SECOND: "", SECOND_BOUNDS: ""}
 
 
-def _of_loss(value: float | None, loss: float | None) -> str:
+def of_loss(value: float | None, loss: float | None) -> str:
     """A value in percent of a loss; the plain number without a loss."""
     return number(value) if loss is None or value is None else percent(value / loss)
 
@@ -185,12 +185,12 @@ def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[Table
         TableCell(budget),
         TableCell(row.name, mark if mark == "better" else ""),
         TableCell("inf." if row.verdict == "infeasible" else number(row.escalated, 1)),
-        TableCell(_of_loss(row.gain, loss)),
+        TableCell(of_loss(row.gain, loss)),
         TableCell(interval(row.versus_never_loss_lo, row.versus_never_loss_hi))
         if loss is None
         else TableCell(interval(row.versus_never_lo, row.versus_never_hi, percent)),
-        TableCell(_of_loss(row.benefit, loss)),
-        TableCell(_of_loss(row.harm, loss)),
+        TableCell(of_loss(row.benefit, loss)),
+        TableCell(of_loss(row.harm, loss)),
         TableCell(number(row.ndg), mark),
         TableCell(interval(row.ndg_lo, row.ndg_hi)),
         *(TableCell(compared[name]) for name in headings),
@@ -359,7 +359,7 @@ def _gaps(result: Result) -> Table:
             unit = "" if gap.convention is None else f" {UNITS[gap.convention]}"
             parts = (gap.gap, gap.missed, gap.selected_harm, gap.left_out, gap.overhead, gap.ranking, gap.causal)
             even = MISSING if gap.break_even is None else f"{cost(gap.break_even, gap.convention)}{unit}"
-            texts = (budget if i == 0 else "", gap.allocator, *(_of_loss(part, loss) for part in parts), even)
+            texts = (budget if i == 0 else "", gap.allocator, *(of_loss(part, loss) for part in parts), even)
             rows.append(tuple(TableCell(text) for text in texts))
         sections.append(tuple(rows))
     notes = ("gap = missed + harm - left out = overhead + ranking (+ causal).",)
@@ -450,23 +450,3 @@ def setting_sentences(setting: Setting, units: str | None = None) -> Iterable[st
             f"The possible gain comes from about {'1 unit' if effective == '1.0' else f'{effective} units'}; the "
             f"largest (unit {spread['top_unit']}) has {percent(spread['top_share'], 1)} of it{by_input}."
         )
-
-
-def closing_sentences(every_row: Sequence[Row]) -> list[str]:
-    """The answers of rows, budget by budget, and the second opinions on random that differ from the verdict."""
-    lines = []
-    # Rows without a cost have words but no verdict; rows of older results have a verdict but no answer.
-    judged = lists_by_key((row.label, row) for row in every_row if row.verdict_words or row.verdict)
-    for budget, rows in judged.items():
-        names_by_answer = lists_by_key((answer_words(row), row.allocator) for row in rows)
-        own = ". ".join(f"{words[0].upper()}{words[1:]}: {few(names)}" for words, names in names_by_answer.items())
-        second = lists_by_key((row.second_verdict, row.allocator) for row in rows if row.second_verdict != row.verdict)
-        opinions = "; ".join(f"{words}: {few(names)}" for words, names in second.items() if words)
-        lines.append(f"{budget}. {own}." + (f" Second opinion, against random: {opinions}." if opinions else ""))
-    return lines
-
-
-def answer_words(row: Row) -> str:
-    """The answer of a row or, if it has none, its verdict against random."""
-    words = row.verdict_words or row.verdict or ""
-    return row.answer or (f"{words}, against {row.chance or 'random'}" if row.second_verdict else words)

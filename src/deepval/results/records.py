@@ -387,7 +387,19 @@ class Row(AllocatorRecord):
         rests_on: That unit; of several, the one whose absence contradicts the verdict most.
         units_left_out: Number of units that were left out in turn; 0 where none was: the verdict is not decided, there
             are fewer than 3 or more than 100 units, scores are per mode, or only a group of the inputs is judged.
-        second_verdict: Verdict of the second opinion: better, worse or unresolved; None where there is no verdict.
+        second_verdict: Verdict of the second opinion: better, worse or unresolved; None without an interval. Without
+            draws, the second opinion comes from the samples without one unit each (docs/guarantees.md).
+        next_unit_lo: Difference with random of the worst unit, in units of the loss; divided by `cheap_loss` /
+            `units_compared` it has the scale of `versus_random`. At most one new unit in `units_compared` + 1 is worse.
+            None where there is no verdict or scores are per mode, and in groups of inputs.
+        next_unit_hi: Difference of the best unit.
+        units_compared: Number of units with inputs, which those two are among; 0 where they are None.
+        break_even_unit: How large an unseen unit would have to be, in multiples of the largest difference of a unit, to
+            bring the total difference to 0.
+        bound: Declared largest share of its all-cheap loss that a unit gains or loses against random; None without.
+        versus_random_bounded_lo: Lower bound of the interval of `versus_random` that holds if no unit exceeds `bound`
+            and none has a larger all-cheap loss than the largest of these.
+        versus_random_bounded_hi: Upper bound.
         versus_never: Gain over never escalating / all-cheap loss: `gain_share`, with an interval.
         versus_never_lo: Lower bound of its 95 % interval, from the same draws and by the same rules as against random.
         versus_never_hi: Upper bound.
@@ -445,6 +457,11 @@ class Row(AllocatorRecord):
     rests_on: str | None = None
     units_left_out: int = 0
     second_verdict: str | None = None
+    next_unit: Bounds | None = None
+    units_compared: int = 0
+    break_even_unit: float | None = None
+    bound: float | None = None
+    versus_random_bounded: Bounds | None = None
     versus_never: Estimate | None = None
     versus_never_loss: Estimate | None = None
     never_verdict: str | None = None

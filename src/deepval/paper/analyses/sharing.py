@@ -1,4 +1,4 @@
-"""Cells of several consumers -> what one selection of inputs for all of them costs each of them: docs/guarantees.md.
+"""Cells of several consumers -> what one selection of inputs for all of them costs each of them: docs/deadlines.md.
 
 With x the probability that an input is escalated, a consumer's gain is the sum of x V over its all-cheap loss. *own*:
 the oracle of that consumer alone. *summed*: the best sum of all consumers' gains. *max-min*: the best smallest share of
@@ -141,7 +141,7 @@ def chart(rows: Sequence[SharedBudget]) -> Chart:
 SHARING = declare(
     __name__,
     shows="Share one budget among several consumers",
-    see="guarantees.md#one-budget-several-consumers",
+    see="deadlines.md#one-budget-several-consumers",
     paper="not in the paper",
     example="cells/braking-monocular cells/receding-horizon-monocular --alpha 0.2 --scores",
     takes={"cells": "cells", "scores": "aligned"},

@@ -1,0 +1,245 @@
+"""What holds for the next unit: by counting, by formulas written out, and by laws over random differences of units."""
+
+import math
+from dataclasses import replace
+from itertools import permutations
+
+import hypothesis.strategies as st
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import assume, given
+from scipy import stats
+
+import deepval
+from deepval.errors import InputError
+from deepval.judging import guarantees
+from deepval.report.console import closing_sentences
+from deepval.results import Bounds, Result, Row
+from worlds import quietly, table_of
+
+BOUND = 0.2
+shares = st.floats(-BOUND, BOUND)
+losses = st.floats(0.01, 100)
+
+
+@st.composite
+def samples(draw, least=2):
+    """Differences of units within the bound, and their all-cheap losses."""
+    pairs = draw(st.lists(st.tuples(shares, losses), min_size=least, max_size=12))
+    loss = np.array([size for _, size in pairs])
+    return np.array([share for share, _ in pairs]) * loss, loss
+
+
+def test_the_next_unit_by_counting():
+    """Of all orders of 5 different units, the last is the worst in 1/5, and inside the range of the others in 3/5."""
+    orders = list(permutations(range(5)))
+    assert guarantees.beyond(4) == sum(last < min(seen) for *seen, last in orders) / len(orders) == 1 / 5
+    inside = sum(min(seen) < last < max(seen) for *seen, last in orders) / len(orders)
+    assert 1 - 2 * guarantees.beyond(4) == pytest.approx(inside)
+
+
+def test_units_that_95_percent_needs():
+    assert guarantees.units_for() == 39  # 38 / 40
+    assert guarantees.units_for(sides=1) == 19  # 19 / 20
+    for sides in (1, 2):
+        enough = guarantees.units_for(sides=sides)
+        assert 1 - sides * guarantees.beyond(enough) >= 0.95 - 1e-12 > 1 - sides * guarantees.beyond(enough - 1)
+
+
+def test_break_even_unit():
+    assert guarantees.break_even_unit(np.array([3.0, -1.0, 2.0])) == (3 - 1 + 2) / 3
+    assert guarantees.break_even_unit(np.array([-4.0, 1.0])) == (4 - 1) / 4
+    assert math.isnan(guarantees.break_even_unit(np.zeros(3)))
+
+
+@given(samples())
+def test_the_break_even_unit_cancels_the_total(sample):
+    difference, _ = sample
+    assume(np.abs(difference).max() > 1e-9)
+    multiple = guarantees.break_even_unit(difference)
+    assert 0 <= multiple <= len(difference) + 1e-9
+    unseen = -np.sign(difference.sum()) * multiple * np.abs(difference).max()
+    assert difference.sum() + unseen == pytest.approx(0, abs=1e-9 * np.abs(difference).sum())
+
+
+def test_the_second_opinion_without_draws_is_its_formula():
+    left_out, units = np.array([0.1, 0.3, 0.2, 0.4]), 4
+    interval = guarantees.without_draws(0.25, left_out, effective=2.5)
+    error = math.sqrt((units - 1) / units * sum((one - 0.25) ** 2 for one in left_out))
+    half = stats.t.ppf(0.975, 1.5) * error
+    assert (interval.low, interval.high) == pytest.approx((0.25 - half, 0.25 + half))
+
+
+def test_equal_units_have_the_textbook_error():
+    """Of a mean, the jackknife is the standard error."""
+    share = np.random.default_rng(0).normal(size=9)
+    interval = guarantees.without_draws(share.mean(), (share.sum() - share) / 8, effective=9.0)
+    assert interval.high - interval.low == pytest.approx(2 * stats.t.ppf(0.975, 8) * stats.sem(share))
+
+
+@pytest.mark.parametrize("left_out", [[], [0.1], [0.1, math.nan, 0.2]])
+def test_no_second_opinion_without_enough_units(left_out):
+    assert guarantees.without_draws(0.1, np.array(left_out), effective=2.0).bounds is None
+
+
+def capital(difference, loss, mean, bound):
+    """The mean over bets of the product of 1 + bet x stake, written as loops."""
+    total = 0.0
+    for twentieths in range(1, 21):
+        own = 1.0
+        for gain, size in zip(difference, loss, strict=True):
+            own *= 1 + twentieths / 20 * (gain - mean * size) / ((bound + mean) * max(loss))
+        total += own / 20
+    return total
+
+
+@given(samples())
+def test_the_bounds_are_where_the_capital_reaches_40(sample):
+    difference, loss = sample
+    interval = guarantees.betting(difference, loss, BOUND)
+    for low, sign in ((interval.low, 1), (-interval.high, -1)):
+        if low > -BOUND + 1e-6:
+            assert capital(sign * difference, loss, low - 1e-7, BOUND) >= 40 * (1 - 1e-4)
+        if low > -BOUND:
+            assert capital(sign * difference, loss, low + 1e-7, BOUND) <= 40 * (1 + 1e-4)
+
+
+@given(samples())
+def test_the_interval_of_bets_contains_the_point_within_the_bound(sample):
+    difference, loss = sample
+    interval = guarantees.betting(difference, loss, BOUND)
+    assert -BOUND <= interval.low <= difference.sum() / loss.sum() + 1e-9
+    assert difference.sum() / loss.sum() - 1e-9 <= interval.high <= BOUND
+
+
+@given(samples(), st.floats(0.1, 10), st.randoms(use_true_random=False))
+def test_neither_order_nor_scale_nor_sign_matters(sample, scale, random):
+    difference, loss = sample
+    order = list(range(len(loss)))
+    random.shuffle(order)
+    one = guarantees.betting(difference, loss, BOUND)
+    other = guarantees.betting(-scale * difference[order], scale * loss[order], BOUND)
+    assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-9)
+
+
+def test_bets_on_two_values_keep_their_promise():
+    """Units that reach either end of the bound: the most that bets can lose. Exact, by the binomial distribution."""
+    units, gaining = 12, 0.4
+    truth = BOUND * (2 * gaining - 1)
+    outside = 0.0
+    for number in range(units + 1):
+        difference = BOUND * np.where(np.arange(units) < number, 1.0, -1.0)
+        interval = guarantees.betting(difference, np.ones(units), BOUND)
+        outside += stats.binom.pmf(number, units, gaining) * (not interval.low <= truth <= interval.high)
+    assert 0 < outside <= 0.05
+
+
+def row_of(result, name="light"):
+    return next(row for row in result.rows if row.allocator == name)
+
+
+def world(seed, units=6):
+    """A table with one listed unit that has no inputs, and a score with skill."""
+    rng = np.random.default_rng(seed)
+    values = np.round(rng.normal(0.3, 1, 8 * units), 2)
+    unit = np.repeat([f"u{index}" for index in range(units)], 8)
+    table = table_of(values, unit=unit, cheap=np.maximum(values, 0) + 2.0)
+    return table.with_units([*table.unit_ids, "without inputs"]), {"light": values + rng.normal(size=len(values))}
+
+
+def without(table, scores, unit):
+    """The table and its scores without the inputs of a unit."""
+    rest = table.unit != unit
+    return table.keep(rest), {"light": scores["light"][rest]}
+
+
+def by_hand(table, score, slots):
+    """Differences of units, without ties: what the highest scores gain in a unit minus slots / N of all its values."""
+    selected = np.argsort(-score, kind="stable")[:slots]
+    units = range(len(table.unit_ids) - 1)
+    values, unit = table.decision_values, table.unit
+    gains = [sum(values[i] for i in selected if unit[i] == u) for u in units]
+    return np.array([gains[u] - slots / len(values) * values[unit == u].sum() for u in units])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_row_has_its_worst_and_best_unit(seed, tmp_path):
+    table, scores = world(seed)
+    result = deepval.evaluate(table, scores, 0.25, draws=50, bound=0.9)
+    row = row_of(result)
+    difference = by_hand(table, scores["light"], slots=12)
+    assert difference.sum() == pytest.approx(row.versus_random_loss)
+    assert (row.next_unit_lo, row.next_unit_hi) == pytest.approx((difference.min(), difference.max()))
+    assert (row.units, row.units_compared) == (7, 6)
+    assert row.break_even_unit == pytest.approx(abs(difference.sum()) / np.abs(difference).max())
+    loss = np.bincount(table.unit, weights=table.losses[:, 0], minlength=7)[:6]
+    interval = guarantees.betting(difference, loss, 0.9)
+    assert (row.versus_random_bounded_lo, row.versus_random_bounded_hi) == pytest.approx((interval.low, interval.high))
+    assert row.bound == 0.9
+    result.save(tmp_path / "result.json")
+    assert row_of(Result.load(tmp_path / "result.json")) == row
+
+
+def test_without_draws_there_is_a_second_opinion_and_no_next_unit():
+    table, scores = world(1)
+    row = row_of(deepval.evaluate(table, scores, 0.25, draws=0))
+    gain = np.bincount(table.unit, weights=table.benefits)
+    others = [row_of(quietly(deepval.evaluate, *without(table, scores, u), 0.25, draws=0)) for u in range(6)]
+    left_out = np.array([other.versus_random for other in others])
+    interval = guarantees.without_draws(row.versus_random, left_out, effective=gain.sum() ** 2 / (gain @ gain))
+    assert (row.versus_random_second_lo, row.versus_random_second_hi) == pytest.approx((interval.low, interval.high))
+    assert row.second_verdict == interval.verdict
+    assert (row.verdict, row.next_unit, row.units_compared, row.bound) == (None, None, 0, None)
+
+
+def test_a_table_on_disk_has_the_same_guarantees(tmp_path):
+    table, scores = world(2)
+    columns = {"input": np.arange(48), "unit": table.unit_ids[table.unit]}
+    pq.write_table(
+        pa.table(columns | {"loss_cheap": table.losses[:, 0], "loss_full": table.losses[:, 1]}), tmp_path / "v.parquet"
+    )
+    pq.write_table(pa.table({"input": np.arange(48), "score": scores["light"]}), tmp_path / "s.parquet")
+    files = tmp_path / "v.parquet", {"light": tmp_path / "s.parquet"}
+    for draws in (0, 20):
+        one, other = (
+            row_of(deepval.evaluate(*files, 0.25, draws=draws, bound=0.9, memory=memory)) for memory in (0, None)
+        )
+        for name in ("next_unit_lo", "next_unit_hi", "break_even_unit", "versus_random_bounded_lo"):
+            assert one[name] == pytest.approx(other[name])
+        assert one.versus_random_second == pytest.approx(other.versus_random_second)
+        assert one.second_verdict == other.second_verdict
+
+
+def test_a_broken_bound_names_the_unit():
+    table, scores = world(3)
+    loss = np.bincount(table.unit, weights=table.losses[:, 0], minlength=7)[:6]
+    excess = np.abs(by_hand(table, scores["light"], slots=12)) - 0.01 * loss
+    with pytest.raises(
+        InputError, match=rf"0\.01 of the unit's.* light at selection 25% .* of unit u{excess.argmax()}\."
+    ):
+        deepval.evaluate(table, scores, 0.25, draws=0, bound=0.01)
+    for bound in (0, -0.2, 20, True, math.nan):
+        with pytest.raises(InputError, match="bound must be a share"):
+            deepval.evaluate(table, scores, 0.25, draws=0, bound=bound)
+
+
+def test_the_sentences_of_the_next_unit():
+    row = Row(
+        "light", "selection", 0.2, verdict="better", verdict_words="better", second_verdict="better", cheap_loss=60.0,
+        units_compared=6, next_unit=Bounds(-0.31, 2.0), break_even_unit=1.25,
+    )  # fmt: skip
+    first, last = closing_sentences([row])
+    assert (
+        "At most one new unit in 7 will be worse than the worst of these 6 (light -3.10%)." in first
+    )  # -0.31 / (60 / 6)
+    assert "goes the other way by 1.2 (light) times the largest of these cancels the difference." in first
+    assert last == "For 95 % certainty about a new unit 39 units are needed, 19 for one side (docs/guarantees.md)."
+    assert "39 units are needed on both sides" in closing_sentences([replace(row, units_compared=19)])[1]
+    assert len(closing_sentences([replace(row, units_compared=39)])) == 1
+    (old,) = closing_sentences([replace(row, units_compared=0, next_unit=None, break_even_unit=None)])
+    assert old == "selection 20%. Better, against random: light."
+    bounded = replace(row, bound=0.2, versus_random_bounded=Bounds(-0.05, 0.1))
+    assert "more than 20% of its loss" in closing_sentences([bounded])[0]
+    assert "vs random is within: light [-5.00%, 10.00%]." in closing_sentences([bounded])[0]
