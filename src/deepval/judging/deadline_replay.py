@@ -7,13 +7,13 @@ is pending. A full output that misses its own frame decides the frame in whose p
 an escalation blocks a number of frames that does not depend on other decisions: docs/definitions.md, Deadlines.
 """
 
+import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from deepval.arrays import Float, InputFlags, InputFloats, InputInts
+from deepval.arrays import Float, InputFlags, InputFloats
 from deepval.errors import InputError
 from deepval.judging.policies import FrozenThreshold, in_time
 from deepval.judging.stream_rows import times
@@ -26,42 +26,16 @@ HIGH = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Deadline:
-    """Times in ms: frames arrive every `period_ms`, and each must be decided before the next.
-
-    Attributes:
-        period_ms: From one frame to the next.
-        cheap_ms: Work on every frame: the cheap pass and the allocator; one number, or one per input.
-        full_ms: The full pass; one number, or one per input.
-        switch_ms: What an escalation takes beside its full pass, to change modes and back.
-    """
-
-    period_ms: float
-    cheap_ms: float | InputFloats
-    full_ms: float | InputFloats
-    switch_ms: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            number = np.asarray(value, dtype=np.float64)
-            if not (np.isfinite(number).all() and (number >= 0).all()) or (name == "period_ms" and not number > 0):
-                least = "positive" if name == "period_ms" else "0 or more"
-                raise InputError(f"{name} must be a finite time, {least}; found {value}.")
-
-
-@dataclass(frozen=True, eq=False)
 class Replay:
     """Decisions under a deadline, in the order of the table's inputs.
 
     Attributes:
         escalated: The inputs whose full pass was run.
-        late: Those of them whose full output missed its own frame.
         gain: What the full output of each input saves, on its own frame or on the later one that it decides.
         response_ms: From the arrival of each frame to the output of its own that decides it, or would decide it.
     """
 
     escalated: InputFlags
-    late: InputFlags
     gain: InputFloats
     response_ms: InputFloats
 
@@ -88,42 +62,45 @@ def by_age(table: ValueTable) -> tuple[ValueTable, Float[np.ndarray, "input age"
 
 
 class Track:
-    """The inputs of a table in time order under a deadline; arrays are sorted by unit, then by time."""
+    """The inputs of a table in time order under a deadline; arrays are sorted by unit, then by time.
 
-    def __init__(self, table: ValueTable, deadline: Deadline) -> None:
+    Args:
+        table: Losses; modes of old outputs as in `by_age`.
+        period_ms: Time from one frame to the next, before which a frame must be decided.
+        cheap_ms: Work on every frame: the cheap pass and the allocator.
+        full_ms: Further work on an escalated frame: the full pass, and to change modes and back.
+    """
+
+    def __init__(self, table: ValueTable, *, period_ms: float, cheap_ms: float, full_ms: float) -> None:
+        if not (0 < period_ms < math.inf and 0 <= cheap_ms < math.inf and 0 <= full_ms < math.inf):
+            raise InputError(
+                "A deadline needs finite times in ms, a period above 0, and passes of 0 or more; found a period of "
+                f"{period_ms}, a cheap pass of {cheap_ms} and a full pass of {full_ms}."
+            )
+        self.period_ms, self.cheap_ms, self.full_ms = period_ms, cheap_ms, full_ms
         self.table, values = by_age(table)
-        self.period_ms = deadline.period_ms
         self.rows, self.first = in_time(table.unit, times(table))
-        begins = np.flatnonzero(self.first == np.arange(len(table)))
-        self.units = list(zip(begins.tolist(), [*begins[1:].tolist(), len(table)], strict=True))
-        self.end = np.repeat([end for _, end in self.units], [end - begin for begin, end in self.units])
-        self.cheap_ms, self.full_ms = (
-            np.broadcast_to(np.asarray(value, dtype=np.float64), len(table))[self.rows]
-            for value in (deadline.cheap_ms, deadline.full_ms)
-        )
-        self.full_ms = self.full_ms + deadline.switch_ms
-        self.age = np.maximum(np.ceil((self.cheap_ms + self.full_ms) / self.period_ms - SLACK), 1).astype(int) - 1
-        decided = np.arange(len(table)) + self.age
-        useful = (decided < self.end) & (self.age < values.shape[1])
-        at = self.rows[np.where(useful, decided, 0)]
-        self.worth = np.where(useful, values[at, np.where(useful, self.age, 0)], 0.0)
+        self.age = max(0, math.ceil((cheap_ms + full_ms) / period_ms - SLACK) - 1)
+        """Frames from an escalated frame to the one that its full output decides."""
+        self.worth = np.zeros(len(table))
+        if self.age < min(len(table), values.shape[1]):
+            decided, unit = self.rows[self.age :], table.unit[self.rows]
+            same = unit[self.age :] == unit[: len(decided)]
+            self.worth[: len(decided)] = np.where(same, values[decided, self.age], 0.0)
 
     def replay(self, policy: FrozenThreshold, score: InputFloats) -> Replay:
         """What a threshold on scores does, frame by frame."""
         wants = policy.decide_sorted(score[self.rows], self.first)
-        begins = self.first == np.arange(len(wants))
         taken, response_ms, backlog_ms = np.zeros(len(wants), dtype=bool), np.empty(len(wants)), 0.0
-        frames = zip(wants.tolist(), begins.tolist(), self.cheap_ms.tolist(), self.full_ms.tolist(), strict=True)
-        for row, (asked, new, cheap_ms, full_ms) in enumerate(frames):
-            backlog_ms = 0.0 if new or backlog_ms <= SLACK else backlog_ms
+        for row, (asked, first) in enumerate(zip(wants.tolist(), self.first.tolist(), strict=True)):
+            backlog_ms = 0.0 if row == first or backlog_ms <= SLACK else backlog_ms
             taken[row] = asked and not backlog_ms
-            response_ms[row] = backlog_ms + cheap_ms
-            backlog_ms = max(0.0, response_ms[row] + (full_ms if taken[row] else 0.0) - self.period_ms)
-        on_time = taken & (self.age == 0)
-        response_ms[on_time] += self.full_ms[on_time]
-        columns = np.empty((4, len(wants)))
-        columns[:, self.rows] = taken, taken & ~on_time, np.where(taken, self.worth, 0.0), response_ms
-        return Replay(columns[0] > 0, columns[1] > 0, columns[2], columns[3])
+            response_ms[row] = backlog_ms + self.cheap_ms
+            backlog_ms = max(0.0, response_ms[row] + self.full_ms * taken[row] - self.period_ms)
+        if not self.age:
+            response_ms[taken] += self.full_ms
+        order = np.argsort(self.rows)
+        return Replay(taken[order], np.where(taken, self.worth, 0.0)[order], response_ms[order])
 
     def threshold(self, score: InputFloats, slots: int, *, p95_ms: float = np.inf) -> FrozenThreshold:
         """The lowest threshold whose replay escalates at most `slots` inputs and keeps the 95th percentile of times.
@@ -139,42 +116,39 @@ class Track:
             low, high = (middle, high) if fits else (low, middle - 1)
         return requests(score, low)
 
-    def oracle(self, slots: int | None = None) -> float:
-        """The largest gain of any decisions, with at most `slots` escalations; any number where None."""
+    def oracle(self, slots: int) -> float:
+        """The largest gain of any decisions with at most `slots` escalations."""
         total = np.zeros(1)
-        for curve in self._curves(slots):
-            joined = np.full(1 if slots is None else min(len(total) + len(curve) - 1, slots + 1), -np.inf)
-            for number, gain in enumerate(curve[: len(joined)].tolist()):
+        for worth in np.split(self.worth, np.unique(self.first)[1:]):
+            curve = self._curve(worth, slots)
+            joined = np.full(min(len(total) + len(curve) - 1, slots + 1), -np.inf)
+            for number, gain in enumerate(curve.tolist()):
                 part = total[: len(joined) - number] + gain
                 np.maximum(joined[number : number + len(part)], part, out=joined[number : number + len(part)])
             total = joined
         return float(total[-1])
 
-    def _curves(self, slots: int | None) -> Iterator[Float[np.ndarray, "_"]]:
-        """For each unit, the largest gain with at most 0, 1, 2, ... escalations; a single one where slots is None.
+    def _curve(self, worth: InputFloats, slots: int) -> Float[np.ndarray, "_"]:
+        """The largest gain within a unit with at most 0, 1, 2, ... escalations.
 
         From the last frame to the first: a frame without backlog is either escalated, or not.
         """
-        blocked, passed = self._until_idle(self.full_ms), self._until_idle(np.zeros(len(self.full_ms)))
-        for begin, end in self.units:
-            rows = 1 + max(int(blocked[begin:end].max()), int(passed[begin:end].max()))  # later frames are not needed
-            best = np.zeros((rows, 1 if slots is None else min(slots, end - begin) + 1))
-            for row in range(end - 1, begin - 1, -1):
-                without, taken = best[(row + passed[row]) % rows], self.worth[row] + best[(row + blocked[row]) % rows]
-                if slots is None:
-                    best[row % rows] = np.maximum(without, taken)
-                else:
-                    best[row % rows] = np.maximum(without, np.concatenate([[-np.inf], taken[:-1]]))
-            yield best[begin % rows].copy()
+        frames = len(worth)
+        blocked, passed = (min(self._until_idle(more_ms), frames) for more_ms in (self.full_ms, 0.0))
+        rows = 1 + max(blocked, passed)  # later frames are not needed
+        best = np.zeros((rows, min(slots, frames) + 1))
+        for row in range(frames - 1, -1, -1):
+            taken = worth[row] + best[min(row + blocked, frames) % rows, :-1]
+            best[row % rows] = best[min(row + passed, frames) % rows]
+            best[row % rows, 1:] = np.maximum(best[row % rows, 1:], taken)
+        return best[0]
 
-    def _until_idle(self, more_ms: InputFloats) -> InputInts:
-        """Frames until one arrives without backlog, or the unit ends, after this much more work on each frame."""
-        row, frames = np.arange(len(more_ms)), np.ones(len(more_ms), dtype=np.int64)
-        backlog_ms = self.cheap_ms + more_ms - self.period_ms
-        while (busy := (backlog_ms > SLACK) & (row + frames < self.end)).any():
-            backlog_ms[busy] += self.cheap_ms[(row + frames)[busy]] - self.period_ms
-            frames[busy] += 1
-        return frames
+    def _until_idle(self, more_ms: float) -> float:
+        """Frames from one with this much work beside the cheap pass to the next that arrives without backlog."""
+        backlog_ms, spare_ms = self.cheap_ms + more_ms - self.period_ms, self.period_ms - self.cheap_ms
+        if backlog_ms <= SLACK:
+            return 1
+        return 1 + math.ceil((backlog_ms - SLACK) / spare_ms) if spare_ms > SLACK else math.inf
 
 
 def requests(score: InputFloats, number: int) -> FrozenThreshold:

@@ -23,8 +23,9 @@ from deepval.cells.folder import BuiltCell
 from deepval.errors import InputError, InputWarning
 from deepval.judging.allowances import Latency, allowance
 from deepval.judging.concordance import pair_counts
-from deepval.judging.deadline_replay import Deadline, Track, requests
+from deepval.judging.deadline_replay import Track, requests
 from deepval.judging.draws import Draws, make_draws
+from deepval.judging.oracle import oracle_gain
 from deepval.paper.analyses.contrasts import GATES
 from deepval.paper.analysis import FIRST_OF_PAIR, Option, declare
 from deepval.paper.row_columns import (
@@ -193,7 +194,7 @@ def _gains(
     costs: Any = table.costs
     own_ms, modes = costs.of_allocator(allocator, "ms"), [mode for mode in table.modes if mode in costs.modes]
     allowed = allowance(budget, tuple(modes), costs)
-    track = Track(table, Deadline(period_ms, allowed.cheap + own_ms, allowed.full, switch_ms))
+    track = Track(table, period_ms=period_ms, cheap_ms=allowed.cheap + own_ms, full_ms=allowed.full + switch_ms)
     slots = int(allowed.slots(len(table), own_ms))
     ranked = requests(score, min(slots, int(np.count_nonzero(score > -np.inf))))
     limit = period_ms if keep == "p95" else np.inf
@@ -201,9 +202,8 @@ def _gains(
     counts = np.vstack([np.ones((1, draws.counts.shape[1])), draws.counts])
     parts = track.table.decision_values * ranked.expected(score), replay.gain, table.losses[:, 0]
     average, gain, loss = (counts @ np.bincount(table.unit, part, counts.shape[1]) for part in parts)
-    escalated, late = int(replay.escalated.sum()), int(replay.late.sum())
-    about = {"escalated": escalated / len(table), "late": late / len(table), "p95_ms": replay.p95_ms}
-    best = np.sort(np.maximum(track.table.decision_values, 0.0))[::-1][:slots].sum()
+    escalated, best = float(replay.escalated.mean()), oracle_gain(track.table.decision_values, slots)
+    about = {"escalated": escalated, "late": escalated * (track.age > 0), "p95_ms": replay.p95_ms}
     about |= {"oracle": track.oracle(slots) / loss[0], "oracle_average": best / loss[0]}
     return Gains(average / loss, gain / loss, about)
 
