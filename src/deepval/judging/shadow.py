@@ -67,12 +67,8 @@ class ShadowPlan:
     def load(cls, path: str | Path) -> "ShadowPlan":
         """The plan in a file."""
         plan = reading.check_file_form(cls, read_json(file_path(path)), path, "a shadow plan")
-        rising = all(a < b for a, b in zip(plan.edges, plan.edges[1:], strict=False))
-        if (
-            not rising
-            or len(plan.propensities) != len(plan.edges) + 1
-            or not all(0 < p <= 1 for p in plan.propensities)
-        ):
+        fits = len(plan.propensities) == len(plan.edges) + 1 and (np.diff(plan.edges) > 0).all()
+        if not fits or not all(0 < p <= 1 for p in plan.propensities):
             raise InputError(
                 f"{path}: a shadow plan must have rising edges and one more propensity, above 0 and at most 1."
             )

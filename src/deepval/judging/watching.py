@@ -84,18 +84,12 @@ class Claim:
 
     def check(self, mean: float, cap: float) -> None:
         """Raise where the claim can be no claim, or the reference itself does not meet it."""
-        low, high = self.limit - self.margin, self.limit + self.margin
-        possible = {"gain": -cap < low < cap, "harm": 0 < low < cap, "rate": low < high and 0 <= self.limit <= 1}[
-            self.kind
-        ]
-        if not possible:
-            ends = {
-                "gain": f"-{cap:.4g} and {cap:.4g}, the cap",
-                "harm": f"0 and {cap:.4g}, the cap",
-                "rate": "0 and 1",
-            }
-            raise InputError(f"{self}: its numbers must lie between {ends[self.kind]} (--cap sets the cap).")
-        if {"gain": mean < low, "harm": mean > high, "rate": not low <= mean <= high}[self.kind]:
+        rate = self.kind == "rate"
+        low, high = (0.0, 1.0) if rate else (-cap if self.kind == "gain" else 0.0, cap)
+        if not (low <= self.limit <= high and self.margin > 0 if rate else low < self.limit < high):
+            what = "and a margin above 0" if rate else "the cap (--cap)"
+            raise InputError(f"{self}: must have a number between {low:.4g} and {high:.4g}, {what}.")
+        if (self.against(np.array([mean]), cap) > 0).any():
             raise InputError(f"{self}: the reference itself must meet the claim; its {self.kind} is {mean:.4g}.")
 
     def against(self, seen: Float[np.ndarray, "*stream unit"], cap: float) -> Float[np.ndarray, "*stream unit side"]:
@@ -136,7 +130,7 @@ class ClaimState(NamedTuple):
         seen = f"{self.units} unit{'s' * (self.units != 1)}"
         if self.mean is None:
             return f"{self.claim}: quiet, no unit is complete yet (reference {self.reference:.4g})."
-        words = f"ALARM since unit {self.alarm} (the {self.after}. unit)" if self.after else "quiet"
+        words = f"ALARM since unit {self.alarm} (unit {self.after} of the stream)" if self.after else "quiet"
         return (
             f"{self.claim}: {words}; evidence {self.evidence:.3g} of {self.enough:,.0f}, {self.progress:.0%} of the "
             f"way to an alarm; mean {self.mean:.4g} of {seen} (reference {self.reference:.4g})."
@@ -163,7 +157,7 @@ class Watch:
 
     claims: tuple[str, ...]
     modes: tuple[str, str]
-    threshold: tuple[float, float] | None
+    threshold: FrozenThreshold | None
     rate: float
     loss: float
     cap: float
@@ -215,8 +209,7 @@ class Watch:
             log.require("score", advice=" Or `escalated`: 1 where the full mode ran, 0 elsewhere.")
             if alpha is None:
                 raise InputError(f"{log.source}: a reference with scores needs alpha, the share that is escalated.")
-            cut = FrozenThreshold.calibrate(log.numbers("score"), alpha)
-            threshold = (cut.theta, cut.tie_acceptance)
+            threshold = FrozenThreshold.calibrate(log.numbers("score"), alpha)
         pair = (modes[0], modes[-1])
         rows = _rows(log, pair, threshold)
         cheap = log.numbers(prefix + pair[0]) * (1.0 if prefix == columns.LOSS_PREFIX else -1.0)
@@ -329,12 +322,12 @@ class Watch:
 
 
 def _read(source: Any) -> columns.Columns:
-    log = read_records(Path(source)) if isinstance(source, str | Path) else columns.read(source)
+    log = read_records(source)
     log.require("unit", "input")
     return log
 
 
-def _rows(log: columns.Columns, modes: tuple[str, str], threshold: tuple[float, float] | None) -> list[Row]:
+def _rows(log: columns.Columns, modes: tuple[str, str], threshold: FrozenThreshold | None) -> list[Row]:
     """The rows of a log: unit, input, escalated, value and weight."""
     prefix, _ = loss_columns(log.data, log.source)
     names = [prefix + mode for mode in modes]
@@ -349,7 +342,7 @@ def _rows(log: columns.Columns, modes: tuple[str, str], threshold: tuple[float, 
         escalated = _within(log, "escalated", 0.0)
     else:
         log.require("score")
-        escalated = FrozenThreshold(*threshold).expected(log.numbers("score"))
+        escalated = threshold.expected(log.numbers("score"))
     weight = 1 / _within(log, "propensity", LEAST) if "propensity" in log.data else np.ones(len(ids))
     parts = (map(str, log.ids("unit")), map(str, ids), escalated.tolist(), value.tolist(), weight.tolist())
     return list(zip(*parts, strict=True))

@@ -86,10 +86,9 @@ def shadow_estimates(log: columns.Columns, names: Sequence[str]) -> columns.Colu
         ordered = np.sort(score)
         rank = (np.searchsorted(ordered, score) + np.searchsorted(ordered, score, side="right")) / (2 * len(score))
         whole = [rank, *whole, *(rank * column for column in whole)]
-    design = np.column_stack([np.ones(len(log)), *whole])
     weight = (ran / propensity)[:, None]
     outcome = np.where(gaps, 0.0, losses)[:, partial]
-    predicted = _cross_fitted(log, design, outcome, np.repeat(ran[:, None], partial.sum(), axis=1))
+    predicted = _cross_fitted(log, whole, outcome, np.repeat(ran[:, None], partial.sum(), axis=1))
     filled = predicted + weight * (outcome - predicted)
     estimated = dict(zip(np.asarray(names)[partial].tolist(), filled.T, strict=True))
     note = (
@@ -165,26 +164,27 @@ def _predicted_losses(
     observed: InputFloats,
 ) -> ModeFloats:
     """Predicted losses: the columns of the log, or a ridge regression on the features, cross-fitted by unit."""
-    predicted_columns = [f"{PREDICTED}{mode}" for mode in modes if f"{PREDICTED}{mode}" in log.data]
-    if predicted_columns:
-        log.require(*(f"{PREDICTED}{mode}" for mode in modes))
-        predicted = np.column_stack([log.numbers(f"{PREDICTED}{mode}") for mode in modes])
+    names = [f"{PREDICTED}{mode}" for mode in modes]
+    if any(name in log.data for name in names):
+        log.require(*names)
+        predicted = np.column_stack([log.numbers(name) for name in names])
         if not np.isfinite(predicted).all():
             raise InputError(f"{log.source}: predicted losses must be finite; found others.")
         return predicted
     log.require(*features)
-    design = np.column_stack([np.ones(len(log)), *(log.numbers(name) for name in features)])
-    return _cross_fitted(log, design, np.repeat(observed[:, None], len(modes), axis=1), mode_ran)
+    predictors = [log.numbers(name) for name in features]
+    return _cross_fitted(log, predictors, np.repeat(observed[:, None], len(modes), axis=1), mode_ran)
 
 
 def _cross_fitted(
     log: columns.Columns,
-    design: Float[np.ndarray, "input feature"],
+    predictors: Sequence[InputFloats],
     losses: ModeFloats,
     mode_ran: Bool[np.ndarray, "input mode"],
 ) -> ModeFloats:
-    """Losses of every mode by a ridge regression on the design, fitted on the inputs of other units where it ran."""
-    if not np.isfinite(design).all():
+    """Losses of every mode by a ridge regression on the predictors, fitted where it ran on other units."""
+    features = np.column_stack(predictors) if predictors else np.zeros((len(log), 0))
+    if not np.isfinite(features).all():
         raise InputError(f"{log.source}: features must be finite numbers; found others.")
     _, unit = np.unique(keys.as_text(log.ids("unit")), return_inverse=True)
     fold = unit % min(FOLDS, max(int(unit.max()) + 1, 1))
@@ -193,21 +193,17 @@ def _cross_fitted(
         for test_fold in np.unique(fold):
             others = ran & (fold != test_fold)
             others = others if others.any() else ran
-            predicted[fold == test_fold, m] = design[fold == test_fold] @ _ridge(design[others], losses[others, m])
+            own = fold == test_fold
+            predicted[own, m] = _ridge(features[others], losses[others, m], features[own])
     return predicted
 
 
 def _ridge(
-    features: Float[np.ndarray, "row feature"], losses: Float[np.ndarray, "row"]
-) -> Float[np.ndarray, "feature"]:
-    """Ridge weights of the features; the first feature is the constant and has no penalty."""
-    spread = features.std(axis=0)
-    # A penalty of spread^2 on raw features equals a penalty of 1 on standardised ones.
-    penalty = RIDGE * np.where(spread > 0, spread**2, 1.0)
-    penalty[0] = 0.0
-    centre = features.mean(axis=0)
-    # Centred features leave the constant uncorrelated with the others; it is corrected below.
-    shifted = features - np.where(np.arange(features.shape[1]) > 0, centre, 0.0)
-    weights = np.linalg.solve(shifted.T @ shifted + np.diag(penalty), shifted.T @ losses)
-    weights[0] -= weights[1:] @ centre[1:]
-    return weights
+    features: Float[np.ndarray, "row feature"], losses: Float[np.ndarray, "row"], new: Float[np.ndarray, "new feature"]
+) -> Float[np.ndarray, "new"]:
+    """Losses of new rows by a ridge regression on standardised features; the mean has no penalty."""
+    centre, spread = features.mean(axis=0), features.std(axis=0)
+    scale = np.where(spread > 0, spread, 1.0)
+    standard = (features - centre) / scale
+    weights = np.linalg.solve(standard.T @ standard + RIDGE * np.eye(len(scale)), standard.T @ losses)
+    return losses.mean() + (new - centre) / scale @ weights

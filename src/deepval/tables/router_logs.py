@@ -89,7 +89,7 @@ def import_router_log(
             folder that lists the log's models, if there is one.
         dataset: Name of the log's data set in that list; None takes the one that the file's name contains.
     """
-    log = read_records(Path(source)) if isinstance(source, str | Path) else columns.read(source)
+    log = read_records(source)
     quality_columns = _quality_columns(log, models)
     answers = _wide_answers(log, quality_columns, unit) if quality_columns else _long_answers(log, unit)
     if np.isnan(answers.cost).all():
@@ -349,8 +349,11 @@ def _lengths(log: columns.Columns) -> dict[str, Float[np.ndarray, "row"]]:
     return {} if characters is None else {"prompt_length": _numbers(log, characters)}
 
 
-def read_records(path: Path) -> columns.Columns:
-    """The columns of a file, or of a folder of files with records."""
+def read_records(source: Any) -> columns.Columns:
+    """The columns of a file, of a folder of files with records, or of anything columnar."""
+    if not isinstance(source, str | Path):
+        return columns.read(source)
+    path = Path(source)
     if path.suffix.lower() in PICKLES:
         raise InputError(
             f"{path}: a pickle can run code, so none is read. Convert it where you trust it, with its own environment: "
@@ -394,15 +397,11 @@ def _as_columns(records: Sequence[Mapping[str, Any]], source: str) -> columns.Co
     """Records as columns of plain values; nested values are left out, missing values are None."""
     names = dict.fromkeys(name for record in records for name, value in record.items() if isinstance(value, SCALARS))
     by_name = {
-        name: np.array([_scalar(record.get(name)) for record in records], dtype=object)
+        name: np.array([v if isinstance(v, SCALARS) else None for v in (r.get(name) for r in records)], dtype=object)
         for name in names
         if name != "prediction" or not any("model_name" in record or "model" in record for record in records)
     }
     return columns.Columns(source, by_name)
-
-
-def _scalar(value: Any) -> Any:
-    return value if isinstance(value, SCALARS) else None
 
 
 def values_from_log(

@@ -12,21 +12,23 @@ allocators is the same, and response times. Allocators are fitted out of fold.
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from deepval.allocators import check_allocators
-from deepval.arrays import Float, InputFloats
+from deepval.arrays import InputFloats
 from deepval.cells.fitting import fold_scores, rule_of
 from deepval.cells.folder import BuiltCell
-from deepval.errors import InputError, InputWarning
+from deepval.checks import word
+from deepval.errors import InputWarning
 from deepval.judging.allowances import Latency, allowance
 from deepval.judging.concordance import pair_counts
 from deepval.judging.deadline_replay import Track, requests
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analyses.contrasts import GATES
+from deepval.paper.analyses.out_of_fold import ALLOCATORS
 from deepval.paper.analysis import FIRST_OF_PAIR, Option, declare
 from deepval.paper.row_columns import (
     AllocatorName,
@@ -75,30 +77,18 @@ class DeadlineRow(BudgetColumns, AllocatorName, CellName):
     tau_hi: float | None = high()
 
 
-class Gains(NamedTuple):
-    """Shares of the all-cheap loss in the sample and the draws: average, under deadlines; and what else is shown."""
-
-    average: Float[np.ndarray, "sample"]
-    late: Float[np.ndarray, "sample"]
-    about: dict[str, float]
+def _check(keep: str) -> str:
+    return word(keep, KEEP, "--keep")
 
 
-def _choice(keep: str) -> str:
-    if keep not in KEEP:
-        raise InputError(f"--keep must be one of {', '.join(KEEP)}; found {keep!r}.")
-    return keep
-
-
-Keep = Annotated[str, Option("What thresholds keep: rate, p95 (and rate), or threshold of the average.", read=_choice)]
+Keep = Annotated[str, Option("What thresholds keep: rate, p95 (and rate), or threshold of the average.", read=_check)]
 Switch = Annotated[float, Option("Time in ms to change modes and back.", ("--switch",), (0.0, 1e6))]
 
 
 def rows(
     cells: Mapping[str, BuiltCell],
     costs: Charged | None = None,
-    allocators: Annotated[
-        Sequence[str], Option("Signal or recipe, or all. Repeatable.", ("--allocator", "-a"), read=check_allocators)
-    ] = GATES,
+    allocators: Annotated[Sequence[str], ALLOCATORS] = GATES,
     *,
     folds: Annotated[int, Option("Number of folds.", limits=(2, 1_000))] = 5,
     units: str | Sequence[str] = "fit",
@@ -161,7 +151,7 @@ def table_rows(
             for name, (table, scores) in tables.items():
                 drawn[name] = make_draws(len(table.unit_ids), draws, seed)
                 gains[name] = {
-                    allocator: _gains(table, score, allocator, budget, drawn[name], period_ms, switch_ms, _choice(keep))
+                    allocator: _gains(table, score, allocator, budget, drawn[name], period_ms, switch_ms, _check(keep))
                     for allocator, score in _with_time(name, table, scores).items()
                 }
             for label, members in (groups | {name: [name] for name in tables}).items():
@@ -190,7 +180,8 @@ def _gains(
     period_ms: float,
     switch_ms: float,
     keep: str,
-) -> Gains:
+) -> dict[str, Any]:
+    """Gains in the sample and the draws as shares of the all-cheap loss, and what else a row shows."""
     costs: Any = table.costs
     own_ms, modes = costs.of_allocator(allocator, "ms"), [mode for mode in table.modes if mode in costs.modes]
     allowed = allowance(budget, tuple(modes), costs)
@@ -203,34 +194,35 @@ def _gains(
     parts = track.table.decision_values * ranked.expected(score), replay.gain, table.losses[:, 0]
     average, gain, loss = (counts @ np.bincount(table.unit, part, counts.shape[1]) for part in parts)
     escalated, best = float(replay.escalated.mean()), oracle_gain(track.table.decision_values, slots)
-    about = {"escalated": escalated, "late": escalated * (track.age > 0), "p95_ms": replay.p95_ms}
-    about |= {"oracle": track.oracle(slots) / loss[0], "oracle_average": best / loss[0]}
-    return Gains(average / loss, gain / loss, about)
+    return {
+        "average": average / loss,
+        "gain": gain / loss,
+        "oracle_average": best / loss[0],
+        "oracle": track.oracle(slots) / loss[0],
+        "escalated": escalated,
+        "late": escalated * (track.age > 0),
+        "p95_ms": replay.p95_ms,
+    }
 
 
-def _rows(cells: Sequence[Mapping[str, Gains]], about: Mapping[str, Any], draws: Draws) -> list[DeadlineRow]:
+def _rows(cells: Sequence[Mapping[str, Any]], about: Mapping[str, Any], draws: Draws) -> list[DeadlineRow]:
     """The rows of the allocators that all cells have, by means over the cells."""
-    names = [name for name in cells[0] if all(name in cell for cell in cells)]
-    if not names:
-        return []
-    average, late = (
-        np.mean([[getattr(cell[name], of) for name in names] for cell in cells], axis=0) for of in ("average", "late")
-    )
-    tau = np.array([pair_counts(one, other).tau_b for one, other in zip(average.T, late.T, strict=True)])
-
-    def ends(name: str, samples: Float[np.ndarray, "sample"]) -> dict[str, Any]:
-        interval = draws.interval(samples[1:], ~np.isnan(samples[1:]))
-        return {name: known(samples[0]), f"{name}_lo": known(interval.low), f"{name}_hi": known(interval.high)}
-
+    means = {
+        name: {key: np.mean([cell[name][key] for cell in cells], axis=0) for key in own}
+        for name, own in cells[0].items()
+        if all(name in cell for cell in cells)
+    }
+    average, gain = (np.array([own[of] for own in means.values()]) for of in ("average", "gain"))
+    tau = np.array([pair_counts(one, other).tau_b for one, other in zip(average.T, gain.T, strict=True)])
     records = []
-    for index, name in enumerate(names):
-        means: dict[str, Any] = {
-            key: float(np.mean([cell[name].about[key] for cell in cells])) for key in cells[0][name].about
-        }
-        means["late"] = means["late"] / means["escalated"] if means["escalated"] else None
-        fields = ends("average", average[index]) | ends("gain", late[index]) | ends("tau", tau) | means
-        fields["verdict"] = draws.interval((late - average)[index, 1:]).snap().verdict
-        records.append(DeadlineRow(allocator=name, **about, **fields))
+    for name, own in means.items():
+        shown = {key: float(mean) for key, mean in own.items() if not mean.ndim}
+        shown["late"] = own["late"] / own["escalated"] if own["escalated"] else None
+        for key, samples in (("average", own["average"]), ("gain", own["gain"]), ("tau", tau)):
+            interval = draws.interval(samples[1:], ~np.isnan(samples[1:]))
+            shown |= {key: known(samples[0]), f"{key}_lo": known(interval.low), f"{key}_hi": known(interval.high)}
+        verdict = draws.interval(own["gain"][1:] - own["average"][1:]).snap().verdict
+        records.append(DeadlineRow(allocator=name, verdict=verdict, **about, **shown))
     return records
 
 
