@@ -305,7 +305,7 @@ def test_shared_oracles_are_the_best_of_all_selections_and_their_mixtures(pairs,
         for own in values
     ]
     own = [oracle_weights(of, slots) for of in values]
-    shared = dict(sharing._selections(tables, own, slots, {}))
+    shared = sharing._selections(tables, own, slots, {})
     assert values.sum(axis=0) @ shared["summed"][0] == pytest.approx(max(map(sum, points)))
     gains = [of @ mine for of, mine in zip(values, own, strict=True)]
     if min(gains) > 0:

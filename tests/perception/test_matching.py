@@ -7,7 +7,6 @@ from deepval.perception.reported.losses import (
     LOSSES,
     area,
     assignment,
-    grade,
     match_candidates,
     matching,
     perception_gains,
@@ -24,7 +23,7 @@ from deepval.perception.reported.score_thresholds import (
 )
 from driving import detections, random_boxes, truth
 from reference import matching as slow
-from whole_sets import average_precision
+from whole_sets import average_precision, grade
 
 BOX, AWAY, GROUND = (0.0, 0.0, 40.0, 40.0), (500.0, 0.0, 540.0, 40.0), (10.0, 14.0, -1.0, 1.0)
 CLASSES = ["Car", "Van", "Bus", "Pedestrian", "Person_sitting", "Cyclist"]

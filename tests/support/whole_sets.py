@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.allocators.pixel import BLOCKS, CHANNELS
+from deepval.arrays import Bool, Float
 from deepval.datasets.dataset import Recording
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
+from deepval.geometry.classes import super_class
 from deepval.judging.comparison import basis
 from deepval.perception.reported.cache import FrameRecord, enter, unit_files
 from deepval.perception.reported.detections import Detections
-from deepval.perception.reported.losses import Rule, area, grade, pool, precision_curve
+from deepval.perception.reported.losses import Rule, area, greedy_matches, match_candidates, precision_curve
 from deepval.protocol.standings import Standing, standings_of_bases
 from deepval.results import Result
 from deepval.systems.outcomes import Outcomes, trivial_losses
@@ -53,6 +55,34 @@ def viability(outcomes: Outcomes, scenes: Sequence[Scene], truths: Sequence[Trut
     loss = {mode: float(column.mean()) for mode, column in outcomes.losses.items()}
     viable = {mode: mean < trivial[best] for mode, mean in loss.items()}
     return Viability(loss, trivial[best], viable, best)
+
+
+class Graded(NamedTuple):
+    """Scores of the counted detections, whether each is right, and the number of objects to find."""
+
+    score: Float[np.ndarray, "det"]
+    right: Bool[np.ndarray, "det"]
+    objects: int
+
+
+def grade(detections: Detections, truth: Truth, *, group: str | None = None) -> Graded:
+    """The detections of a unit that count, right or wrong; only those of super-class `group` if it is given."""
+    if np.isnan(detections.score).any():
+        raise InputError(f"unit {detections.unit}: average precision needs scores; this source has none.")
+    candidates = match_candidates(detections, truth)
+    right = greedy_matches(candidates.det, candidates.obj, overlap=candidates.overlap, score=detections.score)
+    counted, judged = right | ~candidates.excused, candidates.judged
+    if group is not None:
+        counted = counted & (super_class(detections.cls) == group)
+        judged = judged & (super_class(truth.cls) == group)
+    return Graded(detections.score[counted], right[counted], int(judged.sum()))
+
+
+def pool(parts: Sequence[Graded]) -> Graded:
+    """Several units' graded detections as one."""
+    score = np.concatenate([np.zeros(0), *(part.score for part in parts)])
+    right = np.concatenate([np.zeros(0, dtype=bool), *(part.right for part in parts)])
+    return Graded(score, right, sum(part.objects for part in parts))
 
 
 def average_precision(

@@ -250,9 +250,9 @@ def shadow(
         return
     low, high = (f"{100 * chance:.2g}" for chance in (min(plan.propensities), max(plan.propensities)))
     say(
-        f"{out}: both modes on {100 * share:.3g} % of the inputs, propensities {low} to {high} %. The design's forecast, "
-        f"if values spread as in {values}: as precise as {100 * plan.uniform:.2g} % at random. The error of the "
-        "prediction comes on top."
+        f"{out}: both modes on {100 * share:.3g} % of the inputs, propensities {low} to {high} %. The design's "
+        f"forecast, if values spread as in {values}: as precise as {100 * plan.uniform:.2g} % at random. The "
+        "error of the prediction comes on top."
     )
 
 

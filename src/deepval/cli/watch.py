@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from deepval.cli import options, terminal
@@ -25,11 +26,12 @@ CLAIMS = (
 )
 CAP = "The most that one unit counts for. Default: what 80 % of the reference's units stay below."
 first = partial(option, panel="To begin")
-WIDTH, HEIGHT = 860, 180
+TOP = 1.15
+"""Height of a drawing, as a share of the way to an alarm."""
 STYLE = """body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
-body { color: #1c2329; background: #faf8f4; } svg { width: 100%; background: #fff; border: 1px solid #e4e0d7; }
-path { fill: none; stroke: #0072b2; stroke-width: 2; } line { stroke: #b54d14; stroke-dasharray: 6 4; }
-text { font-size: 12px; fill: #59636d; }"""
+body { color: #1c2329; background: #faf8f4; } svg { width: 100%; height: 11rem; border: 1px solid #e4e0d7; }
+path, line { vector-effect: non-scaling-stroke; } line { stroke: #b54d14; stroke-dasharray: 6 4; }
+path { fill: none; stroke: #0072b2; stroke-width: 2; } svg { background: #fff; }"""
 
 
 def watch(
@@ -97,30 +99,25 @@ def watch(
 def _scored(reference: Path, scores: str) -> dict[str, Any]:
     """The rows of a cell or a values file with the scores of one allocator."""
     case = options.SubjectOptions().case(reference)
-    scored = case.scores(options.named_files([scores]))
-    ((name, own),) = scored.items()
+    ((name, own),) = case.scores(options.named_files([scores])).items()
     if own.modes:
         raise InputError(f"{name}: a watch needs one score per input; found scores of {few(own.modes)}.")
-    part, table = own.covered, case.table.keep(own.covered)
-    losses = {f"loss_{mode}": table.losses[:, number] for number, mode in enumerate(table.modes)}
-    return {"unit": table.unit_ids[table.unit], "input": table.input, "score": own.values[part], **losses}
+    table = case.table.keep(own.covered)
+    losses = {f"loss_{mode}": column for mode, column in zip(table.modes, table.losses.T, strict=True)}
+    return {"unit": table.unit_ids[table.unit], "input": table.input, "score": own.values[own.covered], **losses}
 
 
 def _page(now: Watch) -> str:
     """The path of the evidence of every claim, drawn on a logarithmic scale."""
     parts = []
     for one in now.states:
-        top = math.log10(1 + one.enough) * 1.15
-        heights = [min(math.log10(1 + s) / top, 1) for s in (0.0, *now.paths[one.claim].tolist())]
-        step, high = (WIDTH - 60) / max(one.units, 1), HEIGHT - 20 - (HEIGHT - 30) / 1.15
-        points = [f"{50 + step * at:.1f},{HEIGHT - 20 - (HEIGHT - 30) * y:.1f}" for at, y in enumerate(heights)]
+        ways = [0.0, *(np.log1p(now.paths[one.claim]) / math.log1p(one.enough)).tolist()]
+        points = [f"{unit} {TOP - min(way, TOP):.4f}" for unit, way in enumerate(ways)]
         parts.append(
             f"<h2>{escape(one.claim)}</h2><p>{escape(one.sentence)}</p>"
-            f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="evidence against {escape(one.claim)}">'
-            f'<line x1="50" x2="{WIDTH - 10}" y1="{high:.1f}" y2="{high:.1f}"/>'
-            f'<text x="4" y="{high + 4:.1f}">{one.enough:.0e}</text><text x="34" y="{HEIGHT - 16}">0</text>'
-            f'<text x="{WIDTH - 10}" y="{HEIGHT - 4}" text-anchor="end">{one.units} units</text>'
-            f'<path d="M{" L".join(points)}"/></svg>'
+            f'<svg viewBox="0 0 {max(one.units, 1)} {TOP}" preserveAspectRatio="none" role="img" '
+            f'aria-label="evidence against {escape(one.claim)} by unit">'
+            f'<line x2="100%" y1="{TOP - 1:.2f}" y2="{TOP - 1:.2f}"/><path d="M{" L".join(points)}"/></svg>'
         )
     policy = content_policy(styles=[STYLE], images="data:")
     return (

@@ -9,7 +9,7 @@ columns. The loss of a model is the best possible quality minus its quality. Pic
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -442,9 +442,8 @@ def write_values(table: ValueTable, path: str | Path) -> None:
     path = Path(path)
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"{path}: the name must end in .csv or .parquet; found {path.suffix or 'no ending'!r}.")
-    content = dict(_columns_of(table))
-    parquet = path.suffix.lower() == ".parquet"
-    write_atomically(path, parquet_bytes(content) if parquet else csv_text(content))
+    form = parquet_bytes if path.suffix.lower() == ".parquet" else csv_text
+    write_atomically(path, form(_columns_of(table)))
 
 
 def attribute_scores(table: ValueTable) -> dict[str, Float[np.ndarray, "input"]]:
@@ -465,17 +464,16 @@ def write_scores(table: ValueTable, folder: str | Path) -> list[Path]:
     return paths
 
 
-def _columns_of(table: ValueTable) -> Iterator[tuple[str, np.ndarray]]:
-    yield "unit", table.unit_ids[table.unit]
-    yield "input", keys.as_text(table.input)
+def _columns_of(table: ValueTable) -> dict[str, np.ndarray]:
+    """The columns of a table, as in a values file."""
+    content = {"unit": table.unit_ids[table.unit], "input": keys.as_text(table.input)}
     if table.order is not None:
-        yield "order", table.order
-    for mode, column in zip(table.modes, table.losses.T, strict=True):
-        yield f"{LOSS_PREFIX}{mode}", column
+        content["order"] = table.order
+    content |= {f"{LOSS_PREFIX}{mode}": column for mode, column in zip(table.modes, table.losses.T, strict=True)}
     names = {convention: name for name, convention in reversed(list(NAMES.items()))}
     for convention, costs in table.input_costs.items():
-        for mode, column in zip(table.modes, costs.T, strict=True):
-            yield f"{names[convention]}_{mode}", column
-    yield from table.attributes.items()
+        content |= {f"{names[convention]}_{mode}": column for mode, column in zip(table.modes, costs.T, strict=True)}
+    content |= table.attributes
     if table.estimated is not None:
-        yield ESTIMATED, np.full(len(table), table.estimated)
+        content[ESTIMATED] = np.full(len(table), table.estimated)
+    return content

@@ -216,13 +216,13 @@ def _rows(cells: Sequence[Mapping[str, Any]], about: Mapping[str, Any], draws: D
     tau = np.array([pair_counts(one, other).tau_b for one, other in zip(average.T, gain.T, strict=True)])
     records = []
     for name, own in means.items():
-        shown = {key: float(mean) for key, mean in own.items() if not mean.ndim}
-        shown["late"] = own["late"] / own["escalated"] if own["escalated"] else None
+        fields = {key: float(mean) for key, mean in own.items() if not mean.ndim}
+        fields["late"] = own["late"] / own["escalated"] if own["escalated"] else None
         for key, samples in (("average", own["average"]), ("gain", own["gain"]), ("tau", tau)):
             interval = draws.interval(samples[1:], ~np.isnan(samples[1:]))
-            shown |= {key: known(samples[0]), f"{key}_lo": known(interval.low), f"{key}_hi": known(interval.high)}
+            fields |= {key: known(samples[0]), f"{key}_lo": known(interval.low), f"{key}_hi": known(interval.high)}
         verdict = draws.interval(own["gain"][1:] - own["average"][1:]).snap().verdict
-        records.append(DeadlineRow(allocator=name, verdict=verdict, **about, **shown))
+        records.append(DeadlineRow(allocator=name, verdict=verdict, **about, **fields))
     return records
 
 

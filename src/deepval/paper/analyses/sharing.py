@@ -9,7 +9,7 @@ One budget for several consumers of the same frames: what each gains under its o
 minimum and the scores stored with the cells, and what sharing costs it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,7 +81,7 @@ def rows(
     for alpha in watch([share_of_inputs(alpha) for alpha in alphas], "sharing"):
         slots = int(quota(len(first), alpha))
         own = [oracle_weights(of.decision_values, slots) for of in tables]
-        for name, weights in _selections(tables, own, slots, stored):
+        for name, weights in _selections(tables, own, slots, stored).items():
             for cell, of, best, chosen in zip(cells, tables, own, weights, strict=True):
                 values, own_gain = of.decision_values, float(best @ of.decision_values)
                 parts = [ratio(of, x * values, of.losses[:, 0], draws=drawn) for x in (chosen, best - chosen)]
@@ -93,17 +93,16 @@ def rows(
 
 def _selections(
     tables: Sequence[ValueTable], own: Sequence[InputFloats], slots: int, scores: Mapping[str, InputFloats]
-) -> Iterator[tuple[str, Sequence[InputFloats]]]:
+) -> dict[str, Sequence[InputFloats]]:
     """The probability that each input is escalated for each consumer, by the name of the selection."""
-    yield "own", own
     values = np.stack([of.decision_values / of.cheap_loss for of in tables])
     best = np.sum(np.stack(own) * values, axis=1, keepdims=True)
-    shared = {
+    shared = {name: inclusion(score, slots) for name, score in scores.items()}
+    chosen = {
         "summed": oracle_weights(values.sum(axis=0), slots),
         "max-min": max_min_weights((values / np.where(best > 0, best, 1.0))[best[:, 0] > 0], slots),
     }
-    for name, weights in (shared | {name: inclusion(score, slots) for name, score in scores.items()}).items():
-        yield name, [weights] * len(tables)
+    return {"own": own} | {name: [weights] * len(tables) for name, weights in (chosen | shared).items()}
 
 
 def max_min_weights(values: Float[np.ndarray, "consumer input"], slots: int) -> InputFloats:

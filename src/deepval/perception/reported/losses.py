@@ -237,14 +237,6 @@ def fit_calibration(units: Sequence[GradedScores], mode: str) -> Calibration:
 Rule = Literal["101-point", "all-point"]
 
 
-class Graded(NamedTuple):
-    """Scores of the counted detections, whether each is right, and the number of objects to find."""
-
-    score: Float[np.ndarray, "det"]
-    right: Bool[np.ndarray, "det"]
-    objects: int
-
-
 class PrecisionCurve(NamedTuple):
     """Right and counted detections down to each distinct score, from the highest."""
 
@@ -270,26 +262,6 @@ def greedy_matches(
             matched[det[pair]] = True
             taken.add(int(obj[pair]))
     return matched
-
-
-def grade(detections: Detections, truth: Truth, *, group: str | None = None) -> Graded:
-    """The detections of a unit that count, right or wrong; only those of super-class `group` if it is given."""
-    if np.isnan(detections.score).any():
-        raise InputError(f"unit {detections.unit}: average precision needs scores; this source has none.")
-    candidates = match_candidates(detections, truth)
-    right = greedy_matches(candidates.det, candidates.obj, overlap=candidates.overlap, score=detections.score)
-    counted, judged = right | ~candidates.excused, candidates.judged
-    if group is not None:
-        counted = counted & (super_class(detections.cls) == group)
-        judged = judged & (super_class(truth.cls) == group)
-    return Graded(detections.score[counted], right[counted], int(judged.sum()))
-
-
-def pool(parts: Sequence[Graded]) -> Graded:
-    """Several units' graded detections as one."""
-    score = np.concatenate([np.zeros(0), *(part.score for part in parts)])
-    right = np.concatenate([np.zeros(0, dtype=bool), *(part.right for part in parts)])
-    return Graded(score, right, sum(part.objects for part in parts))
 
 
 def precision_curve(score: Float[np.ndarray, "det"], right: Bool[np.ndarray, "det"]) -> PrecisionCurve:
