@@ -261,10 +261,7 @@ def _paths(value: Any) -> Iterator[Path]:
 
 
 def _reads(command: str, read: Path, written: Path) -> bool:
-    """Whether writing the output would overwrite an input.
-
-    It would if the input is that file, or a folder whose inputs include it.
-    """
+    """Whether writing the output would overwrite an input: that file, or one in a folder that is read."""
     if not reading.is_file(written):
         return False
     if not reading.is_folder(read):

@@ -143,12 +143,12 @@ class Track:
             best[row % rows, 1:] = np.maximum(best[row % rows, 1:], taken)
         return best[0]
 
-    def _until_idle(self, more_ms: float) -> float:
+    def _until_idle(self, more_ms: float) -> int:
         """Frames from one with this much work beside the cheap pass to the next that arrives without backlog."""
         backlog_ms, spare_ms = self.cheap_ms + more_ms - self.period_ms, self.period_ms - self.cheap_ms
         if backlog_ms <= SLACK:
             return 1
-        return 1 + math.ceil((backlog_ms - SLACK) / spare_ms) if spare_ms > SLACK else math.inf
+        return 1 + math.ceil((backlog_ms - SLACK) / spare_ms) if spare_ms > SLACK else len(self.table)
 
 
 def requests(score: InputFloats, number: int) -> FrozenThreshold:

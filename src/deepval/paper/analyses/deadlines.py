@@ -216,7 +216,7 @@ def _rows(cells: Sequence[Mapping[str, Any]], about: Mapping[str, Any], draws: D
     tau = np.array([pair_counts(one, other).tau_b for one, other in zip(average.T, gain.T, strict=True)])
     records = []
     for name, own in means.items():
-        fields = {key: float(mean) for key, mean in own.items() if not mean.ndim}
+        fields: dict[str, Any] = {key: float(mean) for key, mean in own.items() if not mean.ndim}
         fields["late"] = own["late"] / own["escalated"] if own["escalated"] else None
         for key, samples in (("average", own["average"]), ("gain", own["gain"]), ("tau", tau)):
             interval = draws.interval(samples[1:], ~np.isnan(samples[1:]))
