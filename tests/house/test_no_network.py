@@ -86,6 +86,8 @@ def words_of(name: str, world: Path, out: Path) -> tuple[object, ...]:
             *("--figure", out / "budgets.pdf", "--out", out / "budgets.json"),
         ),
         "drive": ("drive", "--dataset", "yard", "--root", out, "--planner", "idm", "--seconds", 0.5, "--units", "far"),
+        "shadow": ("shadow", world / "values.csv", "-s", world / "x.csv", "--share", 0.3, "--out", out / "plan.json"),
+        "watch": ("watch", out / "watch.json", "--reference", world / "values.csv", "-s", world / "x.csv"),
         "cells": ("cells",),
         "leaderboard --check": ("leaderboard", world / "subs" / "s0", "--cells", world / "cells", "--check"),
         "doctor": ("doctor", world / "cells"),

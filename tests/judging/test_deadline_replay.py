@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
-from deepval.judging.deadline_replay import Track, by_age, requests
+from deepval.judging.deadline_replay import DeadlineTrack, by_age, requests
 from deepval.judging.policies import FrozenThreshold
 from deepval.tables.values import ValueTable, quota
 
@@ -59,7 +59,7 @@ def test_the_oracle_equals_the_best_of_all_decisions(seed):
         "cheap_ms": float(rng.integers(0, 22)),
         "full_ms": float(rng.integers(0, 50)),
     }
-    track = Track(table_of(values, unit), **clock)
+    track = DeadlineTrack(table_of(values, unit), **clock)
     every = [
         (sum(d), out[0]) for d in itertools.product((0, 1), repeat=frames) if (out := queue(d, values, unit, **clock))
     ]
@@ -83,7 +83,7 @@ def world(seed, frames):
 @given(st.integers(0, 10**6), FEW, TIMES, st.floats(0.0, 1.0))
 def test_a_replay_follows_the_clock_and_never_beats_the_oracle(seed, frames, deadline, share):
     values, unit, score = world(seed, frames)
-    track = Track(table_of(values, unit), **deadline)
+    track = DeadlineTrack(table_of(values, unit), **deadline)
     replay = track.replay(requests(score, math.floor(share * frames)), score)
     gain, response_ms = queue(replay.escalated, values, unit, **deadline)
     assert replay.gain.sum() == pytest.approx(gain)
@@ -96,7 +96,7 @@ def test_a_replay_follows_the_clock_and_never_beats_the_oracle(seed, frames, dea
 def test_without_pressure_a_deadline_changes_nothing(seed, frames, alpha):
     values, unit, _ = world(seed, frames)
     score = np.random.default_rng(seed).permutation(frames).astype(float)
-    track = Track(table_of(values, unit), period_ms=33.0, cheap_ms=13.0, full_ms=20.0)
+    track = DeadlineTrack(table_of(values, unit), period_ms=33.0, cheap_ms=13.0, full_ms=20.0)
     slots = int(quota(frames, alpha))
     assert track.oracle(frames) == pytest.approx(np.maximum(values[:, 0], 0).sum())
     assert track.oracle(slots) == pytest.approx(np.sort(np.maximum(values[:, 0], 0))[::-1][:slots].sum())
@@ -110,8 +110,8 @@ def test_without_pressure_a_deadline_changes_nothing(seed, frames, alpha):
 def test_a_slower_full_pass_never_gains_if_outputs_only_age(seed, frames, deadline, slower, slots):
     values, unit, _ = world(seed, frames)
     values = np.minimum.accumulate(np.maximum(values, 0), axis=1)
-    fast = Track(table_of(values, unit), **deadline)
-    slow = Track(table_of(values, unit), **deadline | {"full_ms": deadline["full_ms"] + slower})
+    fast = DeadlineTrack(table_of(values, unit), **deadline)
+    slow = DeadlineTrack(table_of(values, unit), **deadline | {"full_ms": deadline["full_ms"] + slower})
     assert slow.oracle(slots) <= fast.oracle(slots) + 1e-9
 
 
@@ -119,7 +119,7 @@ def test_a_slower_full_pass_never_gains_if_outputs_only_age(seed, frames, deadli
 @given(st.integers(0, 10**6), FEW, TIMES, st.integers(0, 30))
 def test_a_threshold_keeps_the_rate_and_the_response_times(seed, frames, deadline, slots):
     values, unit, score = world(seed, frames)
-    track = Track(table_of(values, unit), **deadline)
+    track = DeadlineTrack(table_of(values, unit), **deadline)
     limit = max(deadline["period_ms"], track.replay(FrozenThreshold(math.inf, 0.0), score).p95_ms)
     free = track.replay(track.threshold(score, slots), score)
     kept = track.replay(track.threshold(score, slots, p95_ms=limit), score)
@@ -140,7 +140,7 @@ def test_old_outputs_are_modes_named_by_their_age():
 
 
 def test_scores_that_are_missing_are_never_escalated():
-    track = Track(table_of(np.ones((4, 1))), period_ms=10.0, cheap_ms=1.0, full_ms=2.0)
+    track = DeadlineTrack(table_of(np.ones((4, 1))), period_ms=10.0, cheap_ms=1.0, full_ms=2.0)
     score = np.array([1.0, -np.inf, 2.0, -np.inf])
     assert track.replay(track.threshold(score, 4), score).escalated.tolist() == [True, False, True, False]
 
@@ -152,6 +152,6 @@ def test_times_are_checked(wrong):
     right = {"period_ms": 10.0, "cheap_ms": 1.0, "full_ms": 1.0}
     bare = ValueTable.from_columns(unit=[1], losses={"a": [1.0], "b": [0.0]})
     with pytest.raises(InputError, match="needs finite times"):
-        Track(bare, **right | wrong)
+        DeadlineTrack(bare, **right | wrong)
     with pytest.raises(InputError, match="add a column 'order'"):
-        Track(bare, **right)
+        DeadlineTrack(bare, **right)

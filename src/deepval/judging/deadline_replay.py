@@ -26,7 +26,7 @@ HIGH = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class Replay:
+class DeadlineReplay:
     """Decisions under a deadline, in the order of the table's inputs.
 
     Attributes:
@@ -61,7 +61,7 @@ def by_age(table: ValueTable) -> tuple[ValueTable, Float[np.ndarray, "input age"
     return fresh, values
 
 
-class Track:
+class DeadlineTrack:
     """The inputs of a table in time order under a deadline; arrays are sorted by unit, then by time.
 
     Args:
@@ -88,7 +88,7 @@ class Track:
             same = unit[self.age :] == unit[: len(decided)]
             self.worth[: len(decided)] = np.where(same, values[decided, self.age], 0.0)
 
-    def replay(self, policy: FrozenThreshold, score: InputFloats) -> Replay:
+    def replay(self, policy: FrozenThreshold, score: InputFloats) -> DeadlineReplay:
         """What a threshold on scores does, frame by frame."""
         wants = policy.decide_sorted(score[self.rows], self.first)
         taken, response_ms, backlog_ms = np.zeros(len(wants), dtype=bool), np.empty(len(wants)), 0.0
@@ -100,7 +100,7 @@ class Track:
         if not self.age:
             response_ms[taken] += self.full_ms
         order = np.argsort(self.rows)
-        return Replay(taken[order], np.where(taken, self.worth, 0.0)[order], response_ms[order])
+        return DeadlineReplay(taken[order], np.where(taken, self.worth, 0.0)[order], response_ms[order])
 
     def threshold(self, score: InputFloats, slots: int, *, p95_ms: float = np.inf) -> FrozenThreshold:
         """The lowest threshold whose replay escalates at most `slots` inputs and keeps the 95th percentile of times.

@@ -148,21 +148,28 @@ def closing_sentences(every_row: Sequence[Row]) -> list[str]:
     return lines
 
 
+NAMED = 3
+"""A sentence on new units names up to this number of allocators."""
+
+
 def _guarantees(rows: Sequence[Row]) -> Iterator[str]:
     """Sentences on the next unit, on the unseen unit that would cancel a difference, and on the declared bound."""
     compared = [row for row in rows if row.units_compared]
     if compared:
         units = compared[0].units_compared
-        worst = few([f"{row.name} {of_loss(row.next_unit_lo, _mean_loss(row))}" for row in compared])
-        yield f" At most one new unit in {units + 1:,} will be worse than the worst of these {units:,} ({worst})."
+        worst = ", ".join(f"{row.name} {of_loss(row.next_unit_lo, _mean_loss(row))}" for row in compared)
+        own = f" ({worst})" if len(compared) <= NAMED else ""
+        yield f" At most one new unit in {units + 1:,} will be worse than the worst of these {units:,}{own}."
     decided = [row for row in compared if row.verdict in ("better", "worse") and row.break_even_unit is not None]
     if decided:
-        multiples = few([f"{row.break_even_unit:.2g} ({row.name})" for row in decided])
-        yield f" A new unit that goes the other way by {multiples} times the largest of these cancels the difference."
+        sizes = sorted(row.break_even_unit or 0.0 for row in decided)
+        by = ", ".join(f"{row.break_even_unit:.2g} ({row.name})" for row in decided)
+        by = by if len(decided) <= NAMED else f"{sizes[0]:.2g} to {sizes[-1]:.2g}"
+        yield f" A new unit that goes the other way by {by} times the largest of these cancels the difference."
     bounded = [row for row in rows if row.bound is not None]
     if bounded:
         spans = (interval(row.versus_random_bounded_lo, row.versus_random_bounded_hi, percent) for row in bounded)
-        listing = few([f"{row.name} {span}" for row, span in zip(bounded, spans, strict=True)])
+        listing = few([f"{row.name} {span}" for row, span in zip(bounded, spans, strict=True)], NAMED)
         yield (
             f" If no unit gains or loses more than {percent(bounded[0].bound, 0)} of its loss, and none has a larger "
             f"loss than these, vs random is within: {listing}."

@@ -24,7 +24,7 @@ from deepval.checks import word
 from deepval.errors import InputWarning
 from deepval.judging.allowances import Latency, allowance
 from deepval.judging.concordance import pair_counts
-from deepval.judging.deadline_replay import Track, requests
+from deepval.judging.deadline_replay import DeadlineTrack, requests
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analyses.contrasts import GATES
@@ -185,7 +185,7 @@ def _gains(
     costs: Any = table.costs
     own_ms, modes = costs.of_allocator(allocator, "ms"), [mode for mode in table.modes if mode in costs.modes]
     allowed = allowance(budget, tuple(modes), costs)
-    track = Track(table, period_ms=period_ms, cheap_ms=allowed.cheap + own_ms, full_ms=allowed.full + switch_ms)
+    track = DeadlineTrack(table, period_ms=period_ms, cheap_ms=allowed.cheap + own_ms, full_ms=allowed.full + switch_ms)
     slots = int(allowed.slots(len(table), own_ms))
     ranked = requests(score, min(slots, int(np.count_nonzero(score > -np.inf))))
     limit = period_ms if keep == "p95" else np.inf
