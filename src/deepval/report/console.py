@@ -144,7 +144,7 @@ def closing_sentences(every_row: Sequence[Row]) -> list[str]:
     both, one = units_for(), units_for(sides=1)
     if 0 < units < both:
         side = f", {one} for one side" if units < one else " on both sides"
-        lines.append(f"For 95 % certainty about a new unit {both} units are needed{side} (docs/guarantees.md).")
+        lines.append(f"95 % certainty about a new unit takes {both} units{side} (docs/guarantees.md).")
     return lines
 
 
