@@ -234,9 +234,9 @@ def test_the_sentences_of_the_next_unit():
     assert (
         "At most one new unit in 7 will be worse than the worst of these 6 (light -3.10%)." in first
     )  # -0.31 / (60 / 6)
-    assert "goes the other way by 1.2 (light) times the largest of these cancels the difference." in first
+    assert "goes the other way by 1.2 (light) times the largest cancels the difference." in first
     assert last == "95 % certainty about a new unit takes 39 units, 19 for one side (docs/guarantees.md)."
-    assert "39 units are needed on both sides" in closing_sentences([replace(row, units_compared=19)])[1]
+    assert "39 units on both sides" in closing_sentences([replace(row, units_compared=19)])[1]
     assert len(closing_sentences([replace(row, units_compared=39)])) == 1
     (old,) = closing_sentences([replace(row, units_compared=0, next_unit=None, break_even_unit=None)])
     assert old == "selection 20%. Better, against random: light."

@@ -165,7 +165,7 @@ def _guarantees(rows: Sequence[Row]) -> Iterator[str]:
         sizes = sorted(row.break_even_unit or 0.0 for row in decided)
         by = ", ".join(f"{row.break_even_unit:.2g} ({row.name})" for row in decided)
         by = by if len(decided) <= NAMED else f"{sizes[0]:.2g} to {sizes[-1]:.2g}"
-        yield f" A new unit that goes the other way by {by} times the largest of these cancels the difference."
+        yield f" A new unit that goes the other way by {by} times the largest cancels the difference."
     bounded = [row for row in rows if row.bound is not None]
     if bounded:
         spans = (interval(row.versus_random_bounded_lo, row.versus_random_bounded_hi, percent) for row in bounded)
