@@ -298,10 +298,10 @@ GROUPS: dict[str, dict[str, str]] = {
         "evaluate": "evaluate",
         "report": "report_page",
         "threshold": "routers",
-        "shadow": "routers",
         "compare": "compare",
         "serve": "report_page",
         "watch": "watch",
+        "shadow": "routers",
     },
     "Build cells, fit and score allocators": {
         "demo": "demo",

@@ -216,7 +216,7 @@ def shadow(
     out: Annotated[Path, option("--out", "Write the plan (.json), or propensities by input (.csv).", short="-o")],
     json: options.Json = False,
 ) -> None:
-    """Plan on which inputs to run both modes, to judge a running system.
+    """Plan which inputs run both modes, to judge a running system.
 
     Propensities follow the weight of an input in the gain over random and the spread of decision values by score in an
     earlier complete table. `deepval.ShadowPlan.load` reads the file, and `deepval.ShadowLog` logs the runs.
