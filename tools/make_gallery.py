@@ -60,11 +60,6 @@ ENTRIES = {
         ("Thresholds", " +escalate", "router.json"),
         more="serve.md",
     ),
-    "shadow": Entry(
-        "On which inputs shall a running system run both modes, so that it can be judged?",
-        "deepval shadow values.csv -s mine.csv --share 0.03 --out plan.json",
-        more="guarantees.md",
-    ),
     "compare": Entry(
         "Is the new allocator better than the old one? With `--fail-if worse`: may this change be merged?",
         "deepval compare values.csv mine.csv old.csv --alpha 0.2",
@@ -82,6 +77,11 @@ cut -d, -f2 mine.csv | paste -d, values.csv - > new.csv
 
 deepval watch watch.json new.csv --end --page watch.html""",
         more="guarantees.md#watch-a-running-router",
+    ),
+    "shadow": Entry(
+        "On which inputs shall a running system run both modes, so that it can be judged?",
+        "deepval shadow values.csv -s mine.csv --share 0.03 --out plan.json",
+        more="guarantees.md",
     ),
     "demo": Entry(
         "What does all this look like, without any data?",
