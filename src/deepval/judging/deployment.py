@@ -180,10 +180,6 @@ def _numbers(
     return zip(above, upto - above, strict=True)
 
 
-def _by_unit(resamples: Resamples, acceptance: InputFloats) -> Float[np.ndarray, "unit"]:
-    return np.bincount(resamples.table.unit, acceptance, minlength=len(resamples.unit_ids))
-
-
 def _threshold_of_purse(fields: dict[str, Any], resamples: Resamples, own: Scores, allowed: Allowance) -> _Accepted:
     """The cut at which the judged inputs, each at its own cost, spend the whole budget."""
     table, score = resamples.table, own.values
@@ -202,7 +198,13 @@ def _threshold_of_purse(fields: dict[str, Any], resamples: Resamples, own: Score
         }
     )
     spend = float(share @ prices) / len(score)
-    return _Accepted(fields, table.modes[-1:], [_by_unit(resamples, share)], spend, _by_unit(resamples, share * prices))
+    return _Accepted(
+        fields,
+        table.modes[-1:],
+        [selections.by_unit(resamples.table, share)],
+        spend,
+        selections.by_unit(resamples.table, share * prices),
+    )
 
 
 def _price(
@@ -224,11 +226,13 @@ def _price(
         "tied": int(np.count_nonzero(bought.least != bought.most)),
         "target_rate": rate if allowed.costs is None else None,
     }
-    by_mode = [_by_unit(resamples, accepted) for accepted in (*acceptance.T, acceptance.sum(axis=1))]
+    by_mode = [selections.by_unit(resamples.table, accepted) for accepted in (*acceptance.T, acceptance.sum(axis=1))]
     if allowed.costs is None:
         return _Accepted(fields, own.modes, by_mode)
     spend = allowed.budget.alpha * allowed.on(table).full - allowed.cost_of(own.name)
-    return _Accepted(fields, own.modes, by_mode, spend, _by_unit(resamples, (acceptance * costs).sum(axis=1)))
+    return _Accepted(
+        fields, own.modes, by_mode, spend, selections.by_unit(resamples.table, (acceptance * costs).sum(axis=1))
+    )
 
 
 def calibrated_price(table: ValueTable, scores: ModeFloats, allowed: Allowance, cost: float) -> Price:
@@ -249,10 +253,10 @@ def with_replay(
     `costs` are those of the modes above cheap on every judged input.
     """
     number = len(resamples.modes) - 1
-    by_mode = [_by_unit(resamples, (modes == mode).astype(float)) for mode in range(1, number + 1)]
+    by_mode = [selections.by_unit(resamples.table, (modes == mode).astype(float)) for mode in range(1, number + 1)]
     taken = zip(resamples.modes[1:], _rates(resamples, by_mode), strict=True)
     rates = tuple(ModeRate(mode, rate) for mode, rate in taken)
-    (rate,) = _rates(resamples, [_by_unit(resamples, (modes > 0).astype(float))])
+    (rate,) = _rates(resamples, [selections.by_unit(resamples.table, (modes > 0).astype(float))])
     paid = np.hstack([np.zeros((len(modes), 1)), costs])[np.arange(len(modes)), modes]
     spend = None if threshold.spend is None else float(paid.mean())
     return replace(

@@ -96,10 +96,10 @@ def gains_by_unit(
     return by_unit(table, weights(table, scores, allowed, cost) * table.decision_values)
 
 
-def by_unit(table: ValueTable, gain: Float[np.ndarray, "input"]) -> Float[np.ndarray, "unit"]:
-    """The sum of gains over the inputs of every unit."""
-    some = np.flatnonzero(gain)  # bincount of no input has integers
-    return np.bincount(table.unit[some], weights=gain[some], minlength=len(table.unit_ids)).astype(np.float64)
+def by_unit(table: ValueTable, amount: Float[np.ndarray, "input"]) -> Float[np.ndarray, "unit"]:
+    """The sum of an amount, such as a gain or an acceptance, over the inputs of every unit."""
+    some = np.flatnonzero(amount)  # bincount of no input has integers
+    return np.bincount(table.unit[some], weights=amount[some], minlength=len(table.unit_ids)).astype(np.float64)
 
 
 def best_weights(table: ValueTable, allowed: Allowance, cost: float = 0.0) -> Float[np.ndarray, "input"]:
