@@ -231,10 +231,15 @@ def test_the_sentences_of_the_next_unit():
         units_compared=6, next_unit=Bounds(-0.31, 2.0), break_even_unit=1.25,
     )  # fmt: skip
     first, last = closing_sentences([row])
-    assert (
-        "At most one new unit in 7 will be worse than the worst of these 6 (light -3.10%)." in first
-    )  # -0.31 / (60 / 6)
-    assert "goes the other way by 1.2 (light) times the largest cancels the difference." in first
+    # -0.31 / (60 / 6)
+    assert "Against random, at most one new unit in 7 will be worse than the worst of these 6 (-3.10%)." in first
+    assert "One unit of the opposite sign, 1.2 times as large as the largest, would cancel the difference." in first
+    both, _ = closing_sentences([row, replace(row, allocator="dark", break_even_unit=2.0)])
+    assert "of these 6 (light -3.10%, dark -3.10%)." in both
+    assert "opposite sign, 1.2 (light) or 2 (dark) times as large" in both
+    many, _ = closing_sentences([replace(row, allocator=name, break_even_unit=n) for n, name in enumerate("dcba", 2)])
+    assert "of these 6." in many
+    assert "opposite sign, 2 to 5 times as large" in many
     assert last == "95 % certainty about a new unit takes 39 units, 19 for one side (docs/guarantees.md)."
     assert "39 units on both sides" in closing_sentences([replace(row, units_compared=19)])[1]
     assert len(closing_sentences([replace(row, units_compared=39)])) == 1

@@ -211,6 +211,8 @@ def test_the_headline_is_no_good_news_if_never_escalating_is_better(browser, tmp
 
 def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells):
     judged_ndg = column(opened, VERDICTS, "nDG")
+    guarantee = "document.querySelector('main').textContent.includes('at most one new unit in')"
+    assert opened.run(guarantee)
     opened.run("document.getElementById('weight-excess').focus()")
     for _ in range(30):
         opened.press("ArrowRight", 39)
@@ -229,6 +231,7 @@ def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells)
         assert column(opened, VERDICTS, name) == [row[place].text for section in expected.sections for row in section]
     assert column(opened, VERDICTS, "nDG") != judged_ndg
     assert opened.run("document.querySelectorAll('.chip.stale').length") == 2
+    assert not opened.run(guarantee)  # the unit's differences belong to the weights of the result
     assert opened.run("document.querySelectorAll('td.stale').length") > 0
     opened.run("document.getElementById('reset-weights').click()")
     opened.run(SETTLED)
@@ -710,6 +713,7 @@ def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):
     table = deepval.ValueTable.from_columns(unit=np.arange(600) // 20, losses={"cheap": value + 0.1, "full": value * 0})
     result = judge(table, {"mine": value + rng.normal(0, 0.1, 600)}, [deepval.Selection(0.2)], draws=50)
     row = result.row("mine")
+    worst = row.next_unit_lo / (table.cheap_loss / 30)
     path = tmp_path / "good.html"
     browser.size(1280, 800)
     for second, start, chip in (
@@ -725,6 +729,8 @@ def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):
         below = browser.run("document.querySelector('.below').textContent").replace("\u2212", "-")
         assert f"{100 * row['versus_never']:+.1f} [" in below
         assert ("Doubts" in below) == (second != "better")
+        assert f"at most one new unit in 31 will be worse than the worst of these 30 ({100 * worst:.2f}%)." in below
+        assert f"opposite sign, {row.break_even_unit:.2g} times as large as the largest" in below
         if second != "better":
             assert f"{100 * row.versus_random_second_lo:+.1f}, {100 * row.versus_random_second_hi:+.1f}]" in below
         label = "[...document.querySelectorAll('#verdict figure text[font-weight=bold]')].map((t) => t.textContent)"

@@ -20,7 +20,7 @@ from deepval.report.result_tables import (
     better_without,
     explanations,
     headline,
-    of_loss,
+    new_unit_sentences,
     result_tables,
     setting_sentences,
     verdict_table,
@@ -139,46 +139,13 @@ def closing_sentences(every_row: Sequence[Row]) -> list[str]:
         second = lists_by_key((row.second_verdict, row.allocator) for row in rows if row.second_verdict != row.verdict)
         opinions = "; ".join(f"{words}: {few(names)}" for words, names in second.items() if words)
         opinions = f" Second opinion, against random: {opinions}." if opinions else ""
-        lines.append(f"{budget}. {own}.{opinions}{''.join(_guarantees(rows))}")
+        lines.append(f"{budget}. {own}.{opinions}{''.join(f' {words}' for words in new_unit_sentences(rows))}")
     units = max((row.units_compared for row in every_row), default=0)
     both, one = units_for(), units_for(sides=1)
     if 0 < units < both:
         side = f", {one} for one side" if units < one else " on both sides"
         lines.append(f"95 % certainty about a new unit takes {both} units{side} (docs/guarantees.md).")
     return lines
-
-
-NAMED = 3
-"""A sentence on new units names up to this number of allocators."""
-
-
-def _guarantees(rows: Sequence[Row]) -> Iterator[str]:
-    """Sentences on the next unit, on the unseen unit that would cancel a difference, and on the declared bound."""
-    compared = [row for row in rows if row.units_compared]
-    if compared:
-        units = compared[0].units_compared
-        worst = ", ".join(f"{row.name} {of_loss(row.next_unit_lo, _mean_loss(row))}" for row in compared)
-        own = f" ({worst})" if len(compared) <= NAMED else ""
-        yield f" At most one new unit in {units + 1:,} will be worse than the worst of these {units:,}{own}."
-    decided = [row for row in compared if row.verdict in ("better", "worse") and row.break_even_unit is not None]
-    if decided:
-        sizes = sorted(row.break_even_unit or 0.0 for row in decided)
-        by = ", ".join(f"{row.break_even_unit:.2g} ({row.name})" for row in decided)
-        by = by if len(decided) <= NAMED else f"{sizes[0]:.2g} to {sizes[-1]:.2g}"
-        yield f" A new unit that goes the other way by {by} times the largest cancels the difference."
-    bounded = [row for row in rows if row.bound is not None]
-    if bounded:
-        spans = (interval(row.versus_random_bounded_lo, row.versus_random_bounded_hi, percent) for row in bounded)
-        listing = few([f"{row.name} {span}" for row, span in zip(bounded, spans, strict=True)], NAMED)
-        yield (
-            f" If no unit gains or loses more than {percent(bounded[0].bound, 0)} of its loss, and none has a larger "
-            f"loss than these, vs random is within: {listing}."
-        )
-
-
-def _mean_loss(row: Row) -> float | None:
-    """The mean all-cheap loss of a unit, which makes a difference in a unit a share; None where shares mean nothing."""
-    return (row.cheap_loss or 0.0) / row.units_compared if row.versus_random_unit == "share" else None
 
 
 def answer_words(row: Row) -> str:

@@ -176,6 +176,47 @@ def of_loss(value: float | None, loss: float | None) -> str:
     return number(value) if loss is None or value is None else percent(value / loss)
 
 
+NAMED = 3
+"""A sentence on new units names up to this number of allocators."""
+
+
+def new_unit_sentences(rows: Sequence[Row]) -> Iterator[str]:
+    """Sentences on the next unit, on the unseen unit that would cancel a difference, and on the declared bound."""
+    compared = [row for row in rows if row.units_compared]
+    if compared:
+        units = compared[0].units_compared
+        worst = _by_name(compared, [of_loss(row.next_unit_lo, _mean_loss(row)) for row in compared], "{1} {0}")
+        own = f" ({', '.join(worst)})" if worst else ""
+        yield f"Against random, at most one new unit in {units + 1:,} will be worse than the worst of these {units:,}{own}."
+    decided = [row for row in compared if row.verdict in ("better", "worse") and row.break_even_unit is not None]
+    if decided:
+        sizes = [f"{row.break_even_unit:.2g}" for row in sorted(decided, key=lambda row: row.break_even_unit or 0.0)]
+        times = " or ".join(_by_name(decided, [f"{row.break_even_unit:.2g}" for row in decided], "{0} ({1})"))
+        yield (
+            f"One unit of the opposite sign, {times or f'{sizes[0]} to {sizes[-1]}'} times as large as the largest, "
+            "would cancel the difference."
+        )
+    bounded = [row for row in rows if row.bound is not None]
+    if bounded:
+        spans = (interval(row.versus_random_bounded_lo, row.versus_random_bounded_hi, percent) for row in bounded)
+        listing = few([f"{row.name} {span}" for row, span in zip(bounded, spans, strict=True)], NAMED)
+        yield (
+            f"If no unit gains or loses more than {percent(bounded[0].bound, 0)} of its loss, and none has a larger "
+            f"loss than these, vs random is within: {listing}."
+        )
+
+
+def _by_name(rows: Sequence[Row], texts: Sequence[str], form: str) -> Sequence[str]:
+    """The texts of rows with their names; of one row without its name, and of many none."""
+    named = [form.format(text, row.name) for row, text in zip(rows, texts, strict=True)]
+    return texts if len(rows) == 1 else named if len(rows) <= NAMED else ()
+
+
+def _mean_loss(row: Row) -> float | None:
+    """The mean all-cheap loss of a unit, which makes a difference in a unit a share; None where shares mean nothing."""
+    return (row.cheap_loss or 0.0) / row.units_compared if row.versus_random_unit == "share" else None
+
+
 def _verdict(row: Row, budget: str, *, every: bool, second: bool) -> tuple[TableCell, ...]:
     mark = mark_of(row.marked)
     compared = _versus_random(row, every=every)

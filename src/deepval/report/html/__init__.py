@@ -19,7 +19,7 @@ from deepval.files.canonical import json_packed
 from deepval.files.writing import file_path, write_atomically
 from deepval.report import forms
 from deepval.report.forms import content_policy
-from deepval.report.result_tables import result_tables
+from deepval.report.result_tables import new_unit_sentences, result_tables
 from deepval.report.text_tables import Table
 from deepval.results import Inputs, Result
 from deepval.version import __version__
@@ -87,6 +87,8 @@ def write(result: Result, path: str | Path, *, name: str | None = None) -> Path:
 
 def _cell(name: str, result: Result, frames: Mapping[str, Any] | None) -> dict[str, Any]:
     content = {key: value for key, value in result.to_dict().items() if key not in ("thresholds", "samples", "inputs")}
+    guarantees = [{"guarantees": " ".join(new_unit_sentences([row]))} for row in result.rows]
+    content["rows"] = [record | more for record, more in zip(content["rows"], guarantees, strict=True)]
     content |= {key: _by_column(content[key]) for key in ("rows", "gaps", "streams")}
     return {
         "name": name,

@@ -76,7 +76,7 @@ function rowChart(width, spec) {
     const y = top + i * step + (narrow ? 34 : step / 2);
     const group = s("g");
     const label = shortened(row.name, narrow ? width * 0.5 : left - 10);
-    const weight = row.bold ? "bold" : null;
+    const weight = row.bold && "bold";
     const name = narrow ? text(2, y - 17, label, { class: "halo", "font-weight": weight }) : text(left - 8, y + 4, label, { "text-anchor": "end", "font-weight": weight });
     name.append(s("title", {}, row.name));
     group.append(name, narrow ? text(width - 2, y - 17, valueText(row), { "text-anchor": "end", class: "halo dim" }) : text(width - right + 2, y + 4, valueText(row), { class: "dim" }));
@@ -91,8 +91,8 @@ function rowChart(width, spec) {
 function drawMark(item, x, y, colour, stale) {
   if (![item.low ?? item.at, item.high ?? item.at].every(known)) return [];
   const tip = item.tip || null;
-  if (item.mark === "rule") return [line(x(item.low), y, x(item.high), y, { stroke: stale ? "var(--unsure)" : colour, "stroke-width": 3, "stroke-linecap": "round", opacity: 0.55, class: stale ? "stale-line" : null })];
-  if (item.mark === "bar") return [bar(x(item.low), x(item.high), y - 8, 16, { fill: colour, opacity: item.soft || null, "data-tip": tip, class: stale && item.interval ? "stale" : null })];
+  if (item.mark === "rule") return [line(x(item.low), y, x(item.high), y, { stroke: stale ? "var(--unsure)" : colour, "stroke-width": 3, "stroke-linecap": "round", opacity: 0.55, class: stale && "stale-line" })];
+  if (item.mark === "bar") return [bar(x(item.low), x(item.high), y - 8, 16, { fill: colour, opacity: item.soft || null, "data-tip": tip, class: stale && item.interval && "stale" })];
   if (item.mark === "tick") return [line(x(item.at), y - 11, x(item.at), y + 11, { stroke: colour, "stroke-width": 2 })];
   return [marker(x(item.at), y, item.shape, 1, { fill: item.open ? "var(--card)" : colour, stroke: colour, "stroke-width": item.open ? 2.5 : null })];
 }
@@ -121,7 +121,7 @@ function curveChart(width, spec) {
     const bands = defined(item).filter((p) => known(p[2]) && known(p[3]));
     if (bands.length < 2 || !item.band) continue;
     const outline = [[0, 0], ...bands.map((p) => [p[0], p[3]]), ...bands.map((p) => [p[0], p[2]]).reverse()];
-    root.append(s("polygon", { points: path(outline), fill: item.stale ? "var(--unsure)" : item.colour, opacity: item.stale ? 0.07 : 0.13, class: item.stale ? "stale-band" : null }));
+    root.append(s("polygon", { points: path(outline), fill: item.stale ? "var(--unsure)" : item.colour, opacity: item.stale ? 0.07 : 0.13, class: item.stale && "stale-band" }));
   }
   lines.forEach((item, order) => {
     const points = defined(item);

@@ -92,7 +92,7 @@ function recombined(result, weights) {
   const rows = result.rows.map((row) => {
     const found = sample(row);
     const prize = prizes.get(budgetKey(row));
-    const fresh = { ...row, stale: true, cheap_loss: total.loss, oracle_gain: row.oracle === "oracle-ladder" ? null : prize };
+    const fresh = { ...row, stale: true, guarantees: "", cheap_loss: total.loss, oracle_gain: row.oracle === "oracle-ladder" ? null : prize };
     if (!found) {
       const why = row.gain === null ? row.reason : "not made again in the page: run the command";
       return { ...fresh, gain: null, benefit: null, harm: null, gain_share: null, ndg: null, versus_random: null, versus_random_loss: null, reason: why };

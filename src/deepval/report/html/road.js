@@ -29,7 +29,7 @@ function roadView(frame, frames, sources) {
   for (const lane of road.lanes) if (lane.outline_m.length) shape(lane.outline_m, { class: "lane", fill: "var(--even)", "fill-opacity": 0.28, stroke: "var(--card)", "stroke-width": 1.5 });
   for (const lane of road.lanes) if (lane.width_m && lane.centre_m.length) way(lane.centre_m, { class: "strip", stroke: "var(--even)", "stroke-opacity": 0.16, "stroke-width": lane.width_m * scale });
   for (const outline of road.crosswalks_m) shape(outline, { fill: "var(--line)", stroke: "var(--even)", "stroke-width": 1, "stroke-dasharray": "3 3", "data-tip": "crosswalk" });
-  for (const lane of road.lanes) if (lane.centre_m.length) way(lane.centre_m, { class: "centreline", stroke: lane.red ? "var(--harmed)" : "var(--even)", "stroke-width": lane.red ? 2.5 : 1.2, "stroke-dasharray": lane.connector ? "2 4" : null, "data-tip": lane.red ? "shut by a red light" : null });
+  for (const lane of road.lanes) if (lane.centre_m.length) way(lane.centre_m, { class: "centreline", stroke: lane.red ? "var(--harmed)" : "var(--even)", "stroke-width": lane.red ? 2.5 : 1.2, "stroke-dasharray": lane.connector && "2 4", "data-tip": lane.red && "shut by a red light" });
   const { corridor_m: corridor } = frames;
   if (corridor && !frame.road) shape([[0, 1], [1, 1], [1, -1], [0, -1]].map(([a, b]) => [a * Math.min(corridor.far, front), b * corridor.half_width]), { class: "corridor", fill: "var(--accent)", opacity: 0.09 });
   for (const { outline, decides, tip } of truth.objects) shape(outline, { class: "truth", fill: truth.colour, "fill-opacity": decides ? 0.8 : 0.45, stroke: decides ? "var(--ink)" : "none", "stroke-width": 2.5, "data-tip": tip });

@@ -10,7 +10,7 @@ function block(id, title, lead, ...children) {
 
 function legendOf(items) {
   return h("ul", { class: "legend" }, items.map(([name, colour, stroke]) =>
-    h("li", {}, h("i", { class: stroke ? "stroke" : null, style: stroke ? `border-color: ${colour}; border-top-style: ${stroke}` : `background: ${colour}` }), name)));
+    h("li", {}, h("i", { class: stroke && "stroke", style: stroke ? `border-color: ${colour}; border-top-style: ${stroke}` : `background: ${colour}` }), name)));
 }
 
 // Opened on demand.
@@ -67,7 +67,7 @@ function sentence(row) {
   const [chance, never] = ["random", "never"].map((other) => against(row, other));
   const numbers = chance ? `${chance} against ${chanceWords(row)}${never && `, ${never.replace(" points", "")} against never escalating`}` : row.reason || "no value";
   const second = row.stale || !row.second_verdict || row.second_verdict === row.verdict ? "" : `; second opinion: ${row.second_verdict} ${spanOf(row, "versus_random_second")}`;
-  return h("p", {}, name, ` at ${at}${row.spender ? "," : ""}${judged}: `, h("span", { class: "num" }, `${gain}; ${numbers}${second}.`));
+  return h("p", {}, name, ` at ${at}${row.spender ? "," : ""}${judged}: `, h("span", { class: "num" }, `${gain}; ${numbers}${second}. ${row.guarantees}`));
 }
 
 // What a unit is in data sets that are known to be real, or simulated.
@@ -151,7 +151,7 @@ function hero(cell, view, state) {
   const node = h("section", { class: "hero", id: "verdict", "aria-label": "Verdict" },
     dataLine(cell, view, rows[0] || view.rows[0]),
     h("h1", {}, answer.words),
-    answer.more ? h("p", { class: "below" }, answer.more.filter(Boolean).join(" ")) : null,
+    answer.more && h("p", { class: "below" }, [...answer.more, answer.row.guarantees].filter(Boolean).join(" ")),
     h("div", { class: "first" },
       h("div", {}, rows.length ? differences(cell, view, state, answer.row) : null),
       h("div", {}, h("h3", {}, `Does ${full} help or harm${setting.modes.length > 2 ? ` against ${setting.modes[0]}` : ""}?`), signBar(setting),
@@ -221,7 +221,7 @@ function signs(cell, view) {
   const { harm_ratio: ratio, harm_rate: rate, concentration: spread } = setting;
   const best = setting.budgets.find((item) => item.alpha === 0.2) || setting.budgets[0];
   const effective = number(spread.effective_units ?? 0, 1);
-  const fact = (name, value, detail) => h("div", {}, h("dt", {}, name), h("dd", {}, value), detail ? h("dd", {}, h("small", {}, detail)) : null);
+  const fact = (name, value, detail) => h("div", {}, h("dt", {}, name), h("dd", {}, value), detail && h("dd", {}, h("small", {}, detail)));
   const orNot = (value, form) => (value === null ? h("span", { class: "undefined" }, "undefined") : form(value));
   return block("sign", "How much is there to gain?", ["The ", term("decision value"), " of an input is the loss under the cheap mode minus the loss under the full mode. It has a sign: more compute can make a decision worse."],
     h("dl", { class: "facts num" },

@@ -15,7 +15,7 @@ function sortable(title, header, rows, { rules = [], notes = [], latex = null, f
     latex ? h("button", { type: "button", class: "save-latex", onclick: () => saveFile(`${file}.tex`, latex, "text/x-tex") }, "Save as LaTeX") : null);
   return h("div", { class: "table" },
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": title },
-      h("table", {}, h("caption", { class: hidden ? "visually-hidden" : null }, title), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body))),
+      h("table", {}, h("caption", { class: hidden && "visually-hidden" }, title), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body))),
     notes.map((note) => h("p", { class: "note" }, note)), tools);
 }
 
