@@ -231,7 +231,7 @@ def test_the_sentences_of_the_next_unit():
         units_compared=6, next_unit=Bounds(-0.31, 2.0), break_even_unit=1.25,
     )  # fmt: skip
     first, last = closing_sentences([row])
-    # -0.31 / (60 / 6)
+    # The worst unit: -0.31 of a mean loss of 10.
     assert "Against random, at most one new unit in 7 will be worse than the worst of these 6 (-3.10%)." in first
     assert "One unit of the opposite sign, 1.2 times as large as the largest, would cancel the difference." in first
     both, _ = closing_sentences([row, replace(row, allocator="dark", break_even_unit=2.0)])

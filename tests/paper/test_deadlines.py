@@ -92,6 +92,72 @@ def test_allocators_without_a_time_are_named():
         rows_of([50.0], keep="all")
 
 
+def written(folder, name, table, scores):
+    """The table as a CSV file without times and its scores as files; their paths."""
+    losses = zip(table.unit_ids[table.unit], table.input, *table.losses.T, strict=True)
+    lines = [",".join(map(str, row)) for row in losses]
+    heading = ",".join(["unit", "input", *(f"loss_{mode}" for mode in table.modes)])
+    (folder / f"{name}.csv").write_text("\n".join([heading, *lines]))
+    for own, score in scores.items():
+        rows = [f"{one},{value}" for one, value in zip(table.input, score, strict=True)]
+        (folder / f"{own}.csv").write_text("\n".join(["input,score", *rows]))
+    (folder / "costs.toml").write_text(
+        "[modes.cheap]\nms = 20\n[modes.full]\nms = 60\n[allocators.good]\nms = 0\n[allocators.bad]\nms = 0"
+    )
+    return folder / f"{name}.csv"
+
+
+def test_a_values_file_is_replayed_in_the_order_of_its_rows(tmp_path):
+    table, scores = world()
+    file = written(tmp_path, "w", table, {name: scores[name] for name in ("good", "bad")})
+    words = ("--alpha", 0.2, "--period", 50, "--draws", 50, "--costs", tmp_path / "costs.toml", "--json")
+    given = [word for name in ("good", "bad") for word in ("-s", tmp_path / f"{name}.csv")]
+    with pytest.warns(InputWarning, match="w: has no column 'order', so inputs of a unit arrive in the order"):
+        shown = json.loads(call("analyse", "deadlines", file, *given, *words))
+    of_python = {row.allocator: row for row in rows_of([50.0])}
+    assert {row["allocator"]: row["gain"] for row in shown} == {
+        name: pytest.approx(of_python[name].gain) for name in ("good", "bad")
+    }
+    assert set(shown[0]["provenance"]["w"]) == {"table", "role"}
+    for wrong, sentence in (
+        (("-a", "lost"), "--allocator applies to cells"),
+        (("--folds", 3), "--folds applies to cells"),
+        ((tmp_path,), "Name values files or cells, not both"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            call("analyse", "deadlines", file, *given, *words, *wrong)
+    with pytest.raises(InputError, match="a deadline needs the costs of modes and allocators; there are none"):
+        call("analyse", "deadlines", file, *given)
+    with pytest.raises(InputError, match="at least one scores file must be given"):
+        call("analyse", "deadlines", file, *words)
+
+
+def test_scores_files_are_of_values_files(cells, tmp_path):
+    with pytest.raises(InputError, match="-s has scores of values files, and cells were named"):
+        call("analyse", "sharing", cells, "-s", tmp_path / "mine.csv")
+
+
+def test_consumers_of_values_files_may_list_their_inputs_in_any_order(tmp_path):
+    table, scores = world()
+    file = written(tmp_path, "one", table, {"good": scores["good"]})
+    heading, *lines = file.read_text().splitlines()
+    other = tmp_path / "other.csv"
+    other.write_text("\n".join([heading, *reversed(lines)]))
+    shown = json.loads(call("analyse", "sharing", file, other, "-s", tmp_path / "good.csv", "--draws", 20, "--json"))
+    of = {(row["cell"], row["selection"]): row for row in shown}
+    assert {selection for _, selection in of} == {"own", "summed", "max-min", "good"}
+    for selection in ("own", "summed", "max-min", "good"):
+        one, same = of["one", selection], of["other", selection]
+        assert one["gain"] == pytest.approx(same["gain"])
+    assert of["one", "summed"]["price"] == pytest.approx(0)
+    slots = 48  # a fifth of 6 * 40
+    gain = table.decision_values[np.argsort(scores["good"])[-slots:]].sum() / table.cheap_loss
+    assert of["one", "good"]["gain"] == pytest.approx(gain)
+    (tmp_path / "moved.csv").write_text("\n".join([heading, *("9" + line[1:] for line in lines)]))
+    with pytest.raises(InputError, match="on the same inputs, each in the same unit; found 240 inputs in common"):
+        call("analyse", "sharing", file, tmp_path / "moved.csv")
+
+
 def test_the_command_gives_the_rows_of_the_python_call(cells, capsys):
     folder = cells / "braking-monocular"
     words = ("--costs", "jetson-agx-xavier", "-a", "ego-speed", "-a", "criticality", "--alpha", "0.2", "--draws", "20")

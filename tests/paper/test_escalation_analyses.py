@@ -19,7 +19,6 @@ from deepval.judging.oracle import oracle_weights
 from deepval.paper.analyses import agreement, composition, consumers, optima, optimality, sharing, signs, ties
 from deepval.tables.keys import positions
 from deepval.tables.scores import align
-from deepval.tables.values import ValueTable
 from small_cells import build_cells, read_cells
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
@@ -300,12 +299,8 @@ def test_shared_oracles_are_the_best_of_all_selections_and_their_mixtures(pairs,
     weights = sharing.max_min_weights(values, slots)
     assert weights.sum() <= slots + 1e-9
     assert min(values @ weights) == pytest.approx(best, abs=1e-4)
-    tables = [
-        ValueTable.from_columns(unit=[0] * len(pairs), losses={"c": np.full(len(pairs), 9.0), "f": 9.0 - own})
-        for own in values
-    ]
-    own = [oracle_weights(of, slots) for of in values]
-    shared = sharing._selections(tables, own, slots, {})
+    own = np.array([oracle_weights(of, slots) for of in values])
+    shared = sharing._selections(values, own, slots, {})
     assert values.sum(axis=0) @ shared["summed"][0] == pytest.approx(max(map(sum, points)))
     gains = [of @ mine for of, mine in zip(values, own, strict=True)]
     if min(gains) > 0:

@@ -12,7 +12,7 @@ import typer
 
 from deepval.allocators import check_recipes
 from deepval.cells.folder import BuiltCell
-from deepval.cells.judgement import shared_seeds
+from deepval.cells.judgement import read_evaluation_data, shared_seeds
 from deepval.cells.sources import PlannerPaths, is_specification, located, needs_files
 from deepval.cells.spec import ROLES, CellSpec
 from deepval.cli import options
@@ -34,6 +34,7 @@ from deepval.report.result_tables import with_units
 from deepval.report.text_tables import Table
 from deepval.results import KINDS, MEASURED, Result, lists_by_key
 from deepval.tables.costs import Costs
+from deepval.tables.scores import fill_missing
 
 FORMS = ("text", "markdown", "csv", "latex", "json")
 SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex", ".json": "json"}
@@ -254,6 +255,8 @@ SETTINGS: dict[str, tuple[Any, Option]] = {
 }
 """Options of arguments that several analyses have, by the name of the argument."""
 FIGURE = Option("The figure to write (.pdf, .png).")
+TABLES = "Cells, as for other analyses, or values files (.csv, .parquet), judged by the scores of -s."
+SCORE_FILES = Option("Scores of values files: FILE, or NAME=FILE. Repeatable.", ("--score-file", "-s"))
 PART_GROUPS: dict[str, tuple[str, type[OptionGroup]]] = {
     "draws": ("drawn", DrawOptions),
     "charges": ("charges", Charges),
@@ -273,10 +276,13 @@ def command(declared: Analysis) -> Callable[..., None]:
     if "map_fits" in declared.parameters:
         groups["workers"] = Workers
     saved = next((part.saved for part in parts if part.saved), None)
+    saved = saved if declared.table_rows is None else TABLES
     parameters = [_parameter("sources", _cells(saved))]
     parameters += [_option(name, item.kind, item.option, item.default) for name, item in choices.items()]
     parameters += [_option(f"own_{name}", *item, declared.settings[name]) for name, item in own.items()]
     parameters += [_parameter(name, kind) for name, kind in groups.items()]
+    if declared.table_rows is not None:
+        parameters.append(_option("score_files", list[str] | None, SCORE_FILES, None))
     if declared.figure is not None:
         parameters.append(_option("figure", Path | None, FIGURE, None))
     parameters.append(_parameter("output", Shown))
@@ -342,7 +348,11 @@ def _run(declared: Analysis, values: dict[str, Any]) -> None:
         supplied |= {"budgets": choices.measured(), "kinds": choices.kinds}
     settings = {name.removeprefix("own_"): value for name, value in values.items() if name.startswith("own_")}
     settings |= {name: value for name, value in supplied.items() if name in declared.parameters}
-    rows, provenance = _rows(declared, choices, settings, values)
+    files = [path for path in values["sources"].cells if reading.is_file(path) and not is_specification(path)]
+    of_files = declared.table_rows is not None and files
+    if values.get("score_files") and not files:
+        raise InputError("-s has scores of values files, and cells were named: leave it out, or name values files.")
+    rows, provenance = (_table_rows if of_files else _rows)(declared, choices, settings, values)
     if declared.empty is not None and not rows:
         raise InputError(declared.empty)
     if figure is not None:
@@ -396,6 +406,35 @@ def _rows(
         name: {key: result.provenance[key] for key in ("cell", "split", "role")} for name, result in saved.items()
     }
     return rows, stated | {name: cell.provenance for name, cell in built.items()}
+
+
+def _table_rows(
+    declared: Analysis, choices: Choices, settings: dict[str, Any], values: dict[str, Any]
+) -> tuple[list[Any], Mapping[str, Mapping[str, Any]]]:
+    """The rows of values files, judged by scores files, and the digest of every table by its name in them."""
+    assert declared.table_rows is not None
+    takes, sources = inspect.signature(declared.table_rows).parameters, values["sources"]
+    usual = {name: list(value) if isinstance(value, tuple) else value for name, value in declared.settings.items()}
+    no_file = next((path for path in sources.cells if not reading.is_file(path)), None)
+    if no_file is not None:
+        raise InputError(f"Name values files or cells, not both; {no_file} is a folder or does not exist.")
+    chosen = [name for name, value in settings.items() if name not in takes and value not in (usual[name], None)]
+    flags = [(_setting(declared, name)[1].flags or (f"--{name}",))[0] for name in chosen]
+    flags += ["--scores"] * choices.stored_scores + ["--data"] * (sources.data is not None)
+    if flags:
+        raise InputError(f"{flags[0]} applies to cells, and values files were named: leave it out.")
+    costs = values["charges"].costs if "charges" in values else None
+    tables, provenance, named = {}, {}, options.named_files(values["score_files"])
+    for name, path in options.named_files(map(str, sources.cells), "Values files").items():
+        case = read_evaluation_data(path, costs=costs)
+        scores = case.scores(named) if named or "costs" in declared.takes else {}
+        of_modes = [item.name for item in scores.values() if item.modes]
+        if of_modes:
+            raise InputError(f"{of_modes[0]}: must have one score per input for this analysis; it has one per mode.")
+        whole = [fill_missing(item, case.table, "error") for item in scores.values()]
+        tables[name] = case.table, {item.name: item.values for item in whole}
+        provenance[name] = {"table": case.table.digest, "role": "all"}
+    return list(declared.table_rows(tables, **{name: settings[name] for name in settings if name in takes})), provenance
 
 
 def _value(option: Option | None, value: Any) -> Any:

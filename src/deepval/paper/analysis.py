@@ -146,6 +146,7 @@ class Analysis:
         tables: The tables of the rows, if there are several; its arguments may include settings of `rows`.
         chart: The rows as a chart.
         figure: Draws the rows for a file (`--figure`).
+        table_rows: Computes the rows from tables and their scores; the command then takes values files, too.
         over_cells: Summarises the rows over cells.
         over_cells_table: The table of the summary.
         summary_is_record: Whether the summary rows are stored with the rows, because findings read them.
@@ -178,6 +179,7 @@ class Analysis:
     tables: Callable[..., list[Table]] | None = None
     chart: Callable[[Sequence[Any]], Chart] | None = None
     figure: Callable[[Any], Any] | None = None
+    table_rows: Callable[..., Sequence[Any]] | None = None
     over_cells: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     over_cells_table: Callable[[Sequence[Any]], Table] | None = None
     summary_is_record: bool = False
@@ -257,7 +259,7 @@ class Analysis:
         return [dict(row) if isinstance(row, Record) else asdict(row) for row in chosen]
 
 
-FUNCTIONS = ("rows", "table", "tables", "chart", "figure", "over_cells", "over_cells_table")
+FUNCTIONS = ("rows", "table", "tables", "chart", "figure", "table_rows", "over_cells", "over_cells_table")
 """Fields of an analysis that are functions; its module has them under the same names."""
 
 

@@ -243,13 +243,13 @@ class ModeCosts(NamedTuple):
         return (self.full - self.cheap) / self.full
 
 
-def figures(name: str, cell: BuiltCell, costs: Charged | None, what: str) -> Costs:
-    """Costs of modes and allocators: the named ones, or the cell's own; `what` names the quantity that needs them."""
+def figures(name: str, table: ValueTable, costs: Charged | None, what: str) -> Costs:
+    """Costs of modes and allocators: the named ones, or the table's own; `what` names the quantity that needs them."""
     named = costs.get(name) if isinstance(costs, Mapping) else costs
-    figures_of_cell = named or cell.table.costs
-    if figures_of_cell is None:
-        raise InputError(f"{name}: {what} needs the costs of the modes; the cell has none: give --costs.")
-    return figures_of_cell
+    own = named or table.costs
+    if own is None:
+        raise InputError(f"{name}: {what} needs the costs of modes and allocators; there are none: give --costs.")
+    return own
 
 
 def mode_costs(result: Result, convention: str | None) -> ModeCosts | None:

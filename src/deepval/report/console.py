@@ -6,7 +6,7 @@ On a terminal an allocator that beats random is bold green, one that loses to ra
 import html
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import islice
@@ -31,11 +31,9 @@ from deepval.report.text_tables import (
     TableCell,
     few,
     fold,
-    interval,
     lay_out,
     lines_of,
     number,
-    percent,
     printable,
     quantity,
 )

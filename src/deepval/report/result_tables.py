@@ -187,7 +187,8 @@ def new_unit_sentences(rows: Sequence[Row]) -> Iterator[str]:
         units = compared[0].units_compared
         worst = _by_name(compared, [of_loss(row.next_unit_lo, _mean_loss(row)) for row in compared], "{1} {0}")
         own = f" ({', '.join(worst)})" if worst else ""
-        yield f"Against random, at most one new unit in {units + 1:,} will be worse than the worst of these {units:,}{own}."
+        part = f"at most one new unit in {units + 1:,}"
+        yield f"Against random, {part} will be worse than the worst of these {units:,}{own}."
     decided = [row for row in compared if row.verdict in ("better", "worse") and row.break_even_unit is not None]
     if decided:
         sizes = [f"{row.break_even_unit:.2g}" for row in sorted(decided, key=lambda row: row.break_even_unit or 0.0)]

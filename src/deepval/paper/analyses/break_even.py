@@ -114,7 +114,7 @@ def rows(
     records = []
     for name, cell in watch(list(cells.items()), "break-even"):
         table = loss_table(cell, units)
-        charged = figures(name, cell, costs, "a break-even cost")
+        charged = figures(name, cell.table, costs, "a break-even cost")
         inside = positions(cell.table.input, table.input) >= 0
         for allocator, source in scores.get(name, {}).items():
             whole = source.over(cell.table) if isinstance(source, Scored) else align(cell.table, allocator, source)

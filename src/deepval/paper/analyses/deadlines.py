@@ -52,6 +52,7 @@ from deepval.tables.values import ValueTable
 
 OLDEST = 10
 """Age in frames up to which the losses of old outputs are computed; older ones are worth the cheap loss."""
+PERIODS_MS = (33.0, 50.0, 100.0)
 KEEP = ("rate", "p95", "threshold")
 
 
@@ -92,7 +93,7 @@ def rows(
     *,
     folds: Annotated[int, Option("Number of folds.", limits=(2, 1_000))] = 5,
     units: str | Sequence[str] = "fit",
-    periods: Sequence[float] = (33.0, 50.0, 100.0),
+    periods: Sequence[float] = PERIODS_MS,
     keep: Keep = "rate",
     switch_ms: Switch = 0.0,
     budgets: Sequence[Latency] | None = None,
@@ -119,33 +120,40 @@ def rows(
     """
     tables = {}
     for name, cell in cells.items():
-        table = replace(with_old_outputs(cell, loss_table(cell, units)), costs=figures(name, cell, costs, "a deadline"))
+        table = replace(
+            with_old_outputs(cell, loss_table(cell, units)), costs=figures(name, cell.table, costs, "a deadline")
+        )
         scored = fold_scores(
             name, cell, check_allocators(allocators), folds=folds, units=table.unit_ids.tolist(), watch=watch
         )
         aligned = {item.name: item.over(table) for item in scored.values() if not item.modes}
         tables[name] = table, {own: np.where(s.covered, s.values, -np.inf) for own, s in aligned.items()}
     settings = {"periods": periods, "keep": keep, "switch_ms": switch_ms, "draws": draws, "seed": seed}
-    return table_rows(tables, budgets or [Latency(0.2)], **settings)
+    return table_rows(tables, budgets, **settings)
 
 
 def table_rows(
     tables: Mapping[str, tuple[ValueTable, Mapping[str, InputFloats]]],
-    budgets: Sequence[Latency],
+    budgets: Sequence[Latency] | None = None,
     *,
-    periods: Sequence[float],
+    periods: Sequence[float] = PERIODS_MS,
     keep: str = "rate",
     switch_ms: float = 0.0,
     draws: int | Literal["exact"] = 1000,
     seed: int = 0,
 ) -> list[DeadlineRow]:
-    """The same rows from tables with costs and times of inputs, and scores of each by allocator."""
+    """The same rows from tables with costs and times of inputs, and scores of each by allocator.
+
+    A mode FULL-d has the loss of deciding by the full output of d inputs before; without it that output is worth the
+    cheap loss.
+    """
+    tables = {name: (_in_order(name, table), scores) for name, (table, scores) in tables.items()}
     lists = [table.unit_ids.tolist() for table, _ in tables.values()]
     groups = (
         {f"all {len(tables)} cells": list(tables)} if len(tables) > 1 and lists.count(lists[0]) == len(lists) else {}
     )
     records = []
-    for budget in budgets:
+    for budget in budgets or [Latency(0.2)]:
         for period_ms in periods:
             gains, drawn = {}, {}
             for name, (table, scores) in tables.items():
@@ -161,10 +169,19 @@ def table_rows(
     return records
 
 
+def _in_order(name: str, table: ValueTable) -> ValueTable:
+    """The table with a place in time for every input: without one, inputs arrive in the order of the rows."""
+    if table.order is not None:
+        return table
+    note = f"{name}: has no column 'order', so inputs of a unit arrive in the order of the rows."
+    warnings.warn(InputWarning(note), stacklevel=2)
+    return replace(table, order=np.arange(float(len(table))))
+
+
 def _with_time(name: str, table: ValueTable, scores: Mapping[str, InputFloats]) -> dict[str, InputFloats]:
     """The scores of allocators whose time the costs have; a warning names the others."""
-    assert table.costs is not None
-    timed = {own: score for own, score in scores.items() if "ms" in table.costs.allocators.get(own, {})}
+    allocators = figures(name, table, None, "a deadline").allocators
+    timed = {own: score for own, score in scores.items() if "ms" in allocators.get(own, {})}
     if len(timed) < len(scores):
         lacking = ", ".join(own for own in scores if own not in timed)
         warnings.warn(InputWarning(f"{name}: {lacking} left out, because the costs have no ms of it."), stacklevel=2)

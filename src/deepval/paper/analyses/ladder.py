@@ -91,7 +91,7 @@ def rows(
     records = []
     for name, cell in watch(list(cells.items()), "ladder"):
         table = loss_table(cell, units)
-        charged = figures(name, cell, costs, "a ladder")
+        charged = figures(name, cell.table, costs, "a ladder")
         for budget in budgets:
             best = optima(table, [allowance(budget, table.modes, charged)])
             records += [_row(name, optimum, len(table), charged, budget.convention) for optimum in best]

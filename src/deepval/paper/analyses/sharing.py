@@ -61,48 +61,75 @@ def rows(
     watch: Watch = unwatched,
 ) -> list[SharedBudget]:
     """One row per budget, selection and cell; the cells differ in the consumer alone."""
-    judged = [loss_table(cell, units) for cell in cells.values()]
-    tables = [own.keep(np.all([positions(own.input, of.input) >= 0 for of in judged], axis=0)) for own in judged]
-    first, records = tables[0], []
-    same = 2 * len(list(pairs(cells))) == len(cells) * (len(cells) - 1)
-    if not same or not len(first) or not all(own.cheap_loss > 0 for own in tables):
+    if 2 * len(list(pairs(cells))) != len(cells) * (len(cells) - 1):
+        raise InputError(f"One budget needs cells of the same data set, modes and geometry; found {', '.join(cells)}.")
+    tables = {}
+    for name, cell in cells.items():
+        table = loss_table(cell, units)
+        at = positions(table.input, cell.table.input)
+        whole = (item for item in scores.get(name, ()) if not item.modes and item.covered[at].all())
+        tables[name] = table, {item.name: item.values[at] for item in whole}
+    return table_rows(tables, alphas=alphas, draws=draws, seed=seed, watch=watch)
+
+
+def table_rows(
+    tables: Mapping[str, tuple[ValueTable, Mapping[str, InputFloats]]],
+    *,
+    alphas: Sequence[float] = (0.2,),
+    draws: int | Literal["exact"] = 1000,
+    seed: int = 0,
+    watch: Watch = unwatched,
+) -> list[SharedBudget]:
+    """The same rows from a table of each consumer, with scores that cover it; inputs that all tables have count."""
+    first, records = next(iter(tables.values()))[0], []
+    common = first.keep(np.all([positions(first.input, of.input) >= 0 for of, _ in tables.values()], axis=0))
+    at = {name: positions(common.input, of.input) for name, (of, _) in tables.items()}
+    consumers = {name: of.losses[at[name], 0] for name, (of, _) in tables.items()}
+    units = [of.unit_ids[of.unit[at[name]]] for name, (of, _) in tables.items()]
+    if len(tables) < 2 or not len(common) or not all(np.array_equal(own, units[0]) for own in units):
         raise InputError(
-            "One budget needs cells of the same data set, modes and geometry, with inputs in common and all-cheap "
-            f"losses above 0; found {', '.join(cells)}."
+            "One budget needs the losses of two consumers or more on the same inputs, each in the same unit; found "
+            f"{len(common):,} inputs in common in {', '.join(tables)}."
         )
-    at = {name: positions(first.input, cells[name].table.input) for name in scores}
-    stored = {
-        f"{item.name} ({name})": item.values[at[name]]
-        for name, items in scores.items()
-        for item in items
-        if not item.modes and item.covered[at[name]].all()
+    poor = next((name for name, cheap in consumers.items() if not cheap.sum() > 0), None)
+    if poor is not None:
+        raise InputError(f"{poor}: the all-cheap loss must be above 0, because gains are shares of it; it is not.")
+    scored = {(own, name): score[at[name]] for name, (_, every) in tables.items() for own, score in every.items()}
+    alike = {
+        own
+        for own, name in scored
+        if all(np.array_equal(scored.get((own, of), ()), scored[own, name]) for of in tables)
     }
-    drawn = make_draws(len(first.unit_ids), draws, seed)
+    scores = {own if own in alike else f"{own} ({name})": score for (own, name), score in scored.items()}
+    drawn = make_draws(len(common.unit_ids), draws, seed)
+    values = np.stack([of.decision_values[at[name]] for name, (of, _) in tables.items()])
+    shares = values / np.array([[cheap.sum()] for cheap in consumers.values()])
     for alpha in watch([share_of_inputs(alpha) for alpha in alphas], "sharing"):
-        slots = int(quota(len(first), alpha))
-        own = [oracle_weights(of.decision_values, slots) for of in tables]
-        for name, weights in _selections(tables, own, slots, stored).items():
-            for cell, of, best, chosen in zip(cells, tables, own, weights, strict=True):
-                values, own_gain = of.decision_values, float(best @ of.decision_values)
-                parts = [ratio(of, x * values, of.losses[:, 0], draws=drawn) for x in (chosen, best - chosen)]
+        slots = int(quota(len(common), alpha))
+        own = np.stack([oracle_weights(of, slots) for of in values])
+        for selection, weights in _selections(shares, own, slots, scores).items():
+            for (name, cheap), of, best, chosen in zip(consumers.items(), values, own, weights, strict=True):
+                parts = [ratio(common, x * of, cheap, draws=drawn) for x in (chosen, best - chosen)]
                 spent = {**parts[0].columns("gain"), **parts[1].columns("price")}
-                of_own = float(chosen @ values) / own_gain if own_gain > 0 else None
-                records.append(SharedBudget(cell, alpha, name, len(of), of_own=of_own, **spent))
+                of_own = float(chosen @ of) / float(best @ of) if best @ of > 0 else None
+                records.append(SharedBudget(name, alpha, selection, len(common), of_own=of_own, **spent))
     return records
 
 
 def _selections(
-    tables: Sequence[ValueTable], own: Sequence[InputFloats], slots: int, scores: Mapping[str, InputFloats]
-) -> dict[str, Sequence[InputFloats]]:
+    values: Float[np.ndarray, "consumer input"],
+    own: Float[np.ndarray, "consumer input"],
+    slots: int,
+    scores: Mapping[str, InputFloats],
+) -> dict[str, Float[np.ndarray, "consumer input"]]:
     """The probability that each input is escalated for each consumer, by the name of the selection."""
-    values = np.stack([of.decision_values / of.cheap_loss for of in tables])
-    best = np.sum(np.stack(own) * values, axis=1, keepdims=True)
-    shared = {name: inclusion(score, slots) for name, score in scores.items()}
+    best = np.sum(own * values, axis=1, keepdims=True)
     chosen = {
         "summed": oracle_weights(values.sum(axis=0), slots),
         "max-min": max_min_weights((values / np.where(best > 0, best, 1.0))[best[:, 0] > 0], slots),
+        **{name: inclusion(score, slots) for name, score in scores.items()},
     }
-    return {"own": own} | {name: [weights] * len(tables) for name, weights in (chosen | shared).items()}
+    return {"own": own} | {name: np.broadcast_to(weights, own.shape) for name, weights in chosen.items()}
 
 
 def max_min_weights(values: Float[np.ndarray, "consumer input"], slots: int) -> InputFloats:
