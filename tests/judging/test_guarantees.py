@@ -232,14 +232,14 @@ def test_the_sentences_of_the_next_unit():
     )  # fmt: skip
     first, last = closing_sentences([row])
     # The worst unit: -0.31 of a mean loss of 10.
-    assert "Against random, at most one new unit in 7 will be worse than the worst of these 6 (-3.10%)." in first
-    assert "One unit of the opposite sign, 1.2 times as large as the largest, would cancel the difference." in first
+    assert "A new unit of this kind is worse than the worst of these 6 (-3.10% of a unit's mean loss) with" in first
+    assert "probability at most 1/7. An opposite unit of 1.2 times the largest cancels the difference." in first
     both, _ = closing_sentences([row, replace(row, allocator="dark", break_even_unit=2.0)])
-    assert "of these 6 (light -3.10%, dark -3.10%)." in both
-    assert "opposite sign, 1.2 (light) or 2 (dark) times as large" in both
+    assert "of these 6 (light -3.10%, dark -3.10% of a unit's mean loss) with" in both
+    assert "An opposite unit of 1.2 (light) or 2 (dark) times" in both
     many, _ = closing_sentences([replace(row, allocator=name, break_even_unit=n) for n, name in enumerate("dcba", 2)])
-    assert "of these 6." in many
-    assert "opposite sign, 2 to 5 times as large" in many
+    assert "of these 6 with" in many
+    assert "An opposite unit of 2 to 5 times" in many
     assert last == "95 % certainty about a new unit takes 39 units, 19 for one side (docs/guarantees.md)."
     assert "39 units on both sides" in closing_sentences([replace(row, units_compared=19)])[1]
     assert len(closing_sentences([replace(row, units_compared=39)])) == 1
@@ -247,4 +247,4 @@ def test_the_sentences_of_the_next_unit():
     assert old == "selection 20%. Better, against random: light."
     bounded = replace(row, bound=0.2, versus_random_bounded=Bounds(-0.05, 0.1))
     assert "more than 20% of its loss" in closing_sentences([bounded])[0]
-    assert "vs random is within: light [-5.00%, 10.00%]." in closing_sentences([bounded])[0]
+    assert "vs random is within, with 95 % confidence: light [-5.00%, 10.00%]." in closing_sentences([bounded])[0]

@@ -211,7 +211,7 @@ def test_the_headline_is_no_good_news_if_never_escalating_is_better(browser, tmp
 
 def test_a_moved_slider_shows_the_numbers_of_the_command_it_shows(opened, cells):
     judged_ndg = column(opened, VERDICTS, "nDG")
-    guarantee = "document.querySelector('main').textContent.includes('at most one new unit in')"
+    guarantee = "document.querySelector('main').textContent.includes('with probability at most 1/')"
     assert opened.run(guarantee)
     opened.run("document.getElementById('weight-excess').focus()")
     for _ in range(30):
@@ -729,8 +729,8 @@ def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):
         below = browser.run("document.querySelector('.below').textContent").replace("\u2212", "-")
         assert f"{100 * row['versus_never']:+.1f} [" in below
         assert ("Doubts" in below) == (second != "better")
-        assert f"at most one new unit in 31 will be worse than the worst of these 30 ({100 * worst:.2f}%)." in below
-        assert f"opposite sign, {row.break_even_unit:.2g} times as large as the largest" in below
+        assert f"these 30 ({100 * worst:.2f}% of a unit's mean loss) with probability at most 1/31." in below
+        assert f"opposite unit of {row.break_even_unit:.2g} times the largest" in below
         if second != "better":
             assert f"{100 * row.versus_random_second_lo:+.1f}, {100 * row.versus_random_second_hi:+.1f}]" in below
         label = "[...document.querySelectorAll('#verdict figure text[font-weight=bold]')].map((t) => t.textContent)"

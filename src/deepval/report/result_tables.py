@@ -186,24 +186,24 @@ def new_unit_sentences(rows: Sequence[Row]) -> Iterator[str]:
     if compared:
         units = compared[0].units_compared
         worst = _by_name(compared, [of_loss(row.next_unit_lo, _mean_loss(row)) for row in compared], "{1} {0}")
-        own = f" ({', '.join(worst)})" if worst else ""
-        part = f"at most one new unit in {units + 1:,}"
-        yield f"Against random, {part} will be worse than the worst of these {units:,}{own}."
+        share = " of a unit's mean loss" if any(_mean_loss(row) is not None for row in compared) else ""
+        own = f" ({', '.join(worst)}{share})" if worst else ""
+        yield (
+            f"A new unit of this kind is worse than the worst of these {units:,}"
+            f"{own} with probability at most 1/{units + 1:,}."
+        )
     decided = [row for row in compared if row.verdict in ("better", "worse") and row.break_even_unit is not None]
     if decided:
         sizes = [f"{row.break_even_unit:.2g}" for row in sorted(decided, key=lambda row: row.break_even_unit or 0.0)]
         times = " or ".join(_by_name(decided, [f"{row.break_even_unit:.2g}" for row in decided], "{0} ({1})"))
-        yield (
-            f"One unit of the opposite sign, {times or f'{sizes[0]} to {sizes[-1]}'} times as large as the largest, "
-            "would cancel the difference."
-        )
+        yield f"An opposite unit of {times or f'{sizes[0]} to {sizes[-1]}'} times the largest cancels the difference."
     bounded = [row for row in rows if row.bound is not None]
     if bounded:
         spans = (interval(row.versus_random_bounded_lo, row.versus_random_bounded_hi, percent) for row in bounded)
         listing = few([f"{row.name} {span}" for row, span in zip(bounded, spans, strict=True)], NAMED)
         yield (
             f"If no unit gains or loses more than {percent(bounded[0].bound, 0)} of its loss, and none has a larger "
-            f"loss than these, vs random is within: {listing}."
+            f"loss than these, vs random is within, with 95 % confidence: {listing}."
         )
 
 
