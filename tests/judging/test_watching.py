@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import deepval
 from commands import refusal, run
-from deepval.errors import InputError
-from deepval.judging.watching import BETS, HORIZON, RISK, Claim, evidence
+from deepval.errors import InputError, InputWarning
+from deepval.judging.watching import BETS, HORIZON, RISK, Claim, evidence, usual_claims
 from doc_blocks import run_page
 from project import ROOT
 
@@ -94,7 +94,7 @@ def test_an_alarm_comes_after_the_score_became_noise_and_stays(fresh):
     assert gain.claim.startswith("gain>=")
     assert 100 < gain.after < 200
     assert gain.alarm == f"u{300 + gain.after - 101}"
-    assert "ALARM since unit" in gain.sentence
+    assert "ALARM at unit" in gain.sentence
     assert watch.read(rows_of(400, 1.0, 600), end=True).states[0].after == gain.after
 
 
@@ -106,6 +106,67 @@ def test_false_alarms_stay_below_the_risk_on_the_border_of_the_claim():
     worse = evidence(claim.against(seen - 0.015, 0.05))
     assert (worse.max(axis=1) >= 300 / 0.05).mean() > 0.8
     assert HORIZON / RISK == 100_000
+
+
+def test_default_claims_allow_for_the_doubt_of_a_small_reference():
+    rng, alarms = np.random.default_rng(8), dict.fromkeys(("ours", "no doubt"), 0)
+    for _ in range(100):
+        reference, stream = (
+            np.stack([rng.normal(0.02, 0.05, units), rng.random(units) < 0.1, rng.random(units) / 2], axis=-1)
+            for units in (20, 500)
+        )
+        cap, (gain, harm, _) = 0.1, np.clip(reference, -0.1, 0.1).mean(axis=0)
+        both = np.clip(stream[:, :2], -cap, cap)
+        counted = np.column_stack([np.clip(reference[:, :2], -cap, cap), reference[:, 2]])
+        ours = [Claim.parse(text) for text in usual_claims(counted, cap)]
+        for name, claims in (("ours", ours), ("no doubt", [Claim("gain", 0.8 * gain), Claim("harm", 1.25 * harm)])):
+            seen = zip(claims, both.T, strict=False)
+            alarms[name] += any((evidence(c.against(x, cap)).max() >= HORIZON / RISK) for c, x in seen)
+    assert alarms["ours"] <= 5
+    assert alarms["no doubt"] >= 10  # a mean of 20 units is an estimate
+    assert usual_claims(np.array([[0.05, 0.0, 0.2]]), 0.1) == ["gain>=-0.025", "harm<=0.05", "rate=0.2+-1"]
+
+
+def test_a_shadow_log_is_watched_by_the_rows_in_which_both_modes_ran(tmp_path):
+    rows = rows_of(30, 1.0)
+    ran, chance = np.arange(600) % 3 > 0, np.where(np.arange(600) % 3 == 1, 1.0, 0.5)
+    shadow = deepval.ShadowLog(tmp_path / "log.csv")
+    names = ("unit", "input", "score", "loss_cheap", "loss_full")
+    for unit, name, score, cheap, full, both, p in zip(*(rows[n] for n in names), ran, chance, strict=True):
+        shadow.append(unit, name, score=score, propensity=p, losses=(cheap, full if both else None))
+    watch = deepval.Watch.begin(tmp_path / "log.csv")
+    kept = {name: np.asarray(column)[ran] for name, column in rows.items()} | {"propensity": chance[ran]}
+    escalated = kept["score"] > watch.threshold.theta
+    assert (np.asarray(rows["score"]) > watch.threshold.theta).mean() == pytest.approx(0.2, abs=0.01)  # of all rows
+    assert watch.rate == pytest.approx(np.average(escalated, weights=1 / kept["propensity"]), abs=0.01)
+    assert watch.read(tmp_path / "log.csv", end=True).units == watch.read(kept, end=True).units
+    nothing = rows | {"loss_full": np.full(600, np.nan), "propensity": chance}
+    assert watch.read(nothing, end=True) == watch
+    with pytest.raises(InputError, match="on which both modes ran; there are none"):
+        deepval.Watch.begin(nothing)
+
+
+def test_a_line_that_is_being_written_is_left_for_the_next_run(fresh, tmp_path):
+    write(tmp_path / "log.csv", rows_of(3, 1.0, 100))
+    text = (tmp_path / "log.csv").read_text()
+    (tmp_path / "log.csv").write_text(text[:-4])
+    with pytest.warns(InputWarning), pytest.raises(InputError, match="the last line must end; it may still be written"):
+        fresh.read(tmp_path / "log.csv")
+
+
+def test_options_that_would_do_nothing_are_refused(tmp_path):
+    write(tmp_path / "ref.csv", rows_of(50, 1.0))
+    write(tmp_path / "e.csv", rows_of(50, 1.0) | {"escalated": np.arange(1000) % 2})
+    begin = ("watch", tmp_path / "s.json", "--reference")
+    assert "need rows" in refusal(*begin, tmp_path / "ref.csv", "--end")
+    assert "no share (alpha, --alpha) can be set" in refusal(*begin, tmp_path / "e.csv", "--alpha", 0.5)
+    run(*begin, tmp_path / "ref.csv")
+    assert "begin a watch" in refusal("watch", tmp_path / "s.json", tmp_path / "ref.csv", "--alpha", 0.5)
+    write(tmp_path / "some.csv", part({n: rows_of(50, 1.0)[n] for n in ("input", "score")}, 0, 400))
+    done = run(
+        "watch", tmp_path / "t.json", "--reference", tmp_path / "ref.csv", "-s", tmp_path / "some.csv", notes=True
+    )
+    assert "some: 600 of 1,000 inputs have no score and are left out." in done.err
 
 
 def test_the_state_survives_the_disk_and_a_changed_one_is_refused(fresh, tmp_path):
@@ -161,7 +222,7 @@ def test_the_command_from_begin_to_alarm(tmp_path):
     assert (tmp_path / "s.json").read_text() == before
     done = run("watch", "s.json", "bad.csv", "--page", "p.html", cwd=tmp_path)
     assert done.code == 3
-    assert "ALARM since unit u3" in done.out
+    assert "ALARM at unit u3" in done.out
     page = (tmp_path / "p.html").read_text()
     assert page.count("<svg") == 3
     assert "<h1>Alarm</h1>" in page

@@ -1,6 +1,7 @@
 """`deepval watch`: further shadowed inputs -> the state of every declared claim, with an alarm where one fails."""
 
 import math
+import warnings
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -13,7 +14,7 @@ from deepval.cli import options, terminal
 from deepval.cli.commands import option
 from deepval.cli.compare import FAILED_GATE
 from deepval.cli.terminal import say
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.files import reading
 from deepval.files.writing import check_writable, lock, write_atomically
 from deepval.judging.watching import HORIZON, RISK, Watch
@@ -22,7 +23,7 @@ from deepval.report.text_tables import few
 
 CLAIMS = (
     "gain>=X over random, harm<=X (shares of the reference's all-cheap loss per input), rate=X+-Y. Repeatable. "
-    "Default: 0.8 of the reference's gain, 1.25 of its harm, 2 points around its rate."
+    "Default: 0.8 of the reference's gain, 1.25 of its harm, 2 points around its rate; wider if it has few units."
 )
 CAP = "The most that one unit counts for. Default: what 80 % of the reference's units stay below."
 first = partial(option, panel="To begin")
@@ -46,7 +47,9 @@ def watch(
     *,
     reference: Annotated[Path | None, first("--reference", "Such rows from a good time; with -s a table.")] = None,
     scores: Annotated[str | None, first("--scores", "Its scores: FILE, or a name of a cell.", short="-s")] = None,
-    alpha: Annotated[float, first("--alpha", "Share that its scores escalate.", within=(0, 1))] = 0.2,
+    alpha: Annotated[
+        float | None, first("--alpha", "Share that its scores escalate. Default: 0.2.", within=(0, 1))
+    ] = None,
     claim: Annotated[list[str] | None, first("--claim", CLAIMS)] = None,
     cap: Annotated[float | None, first("--cap", CAP, within=(1e-12, 1e12))] = None,
     risk: Annotated[float, first("--risk", "Chance of a false alarm within --horizon.", within=(1e-12, 0.5))] = RISK,
@@ -66,6 +69,8 @@ def watch(
     Example: deepval watch state.json new.csv --page watch.html
     """
     check_writable(state)
+    if rows is None and (skip_seen or (end and reference is not None)):
+        raise InputError("--skip-seen and, of a new watch, --end need rows: name the file of shadowed inputs.")
     if page is not None:
         check_writable(page)
     with lock(state.parent, f"{state}: another process reads into it now: wait for it."):
@@ -74,8 +79,10 @@ def watch(
                 raise InputError(f"{state}: a watch begins with a new file, and this one exists: name another file.")
             source = str(reference) if scores is None else _scored(reference, scores)
             now = Watch.begin(source, claim or (), alpha=alpha, cap=cap, risk=risk, horizon=horizon)
-        elif claim or scores or cap is not None or (risk, horizon) != (RISK, HORIZON):
-            raise InputError("--claim, --scores, --cap, --risk and --horizon begin a watch: give --reference, too.")
+        elif claim or scores or (alpha, cap) != (None, None) or (risk, horizon) != (RISK, HORIZON):
+            raise InputError(
+                "--claim, --scores, --alpha, --cap, --risk and --horizon begin a watch: give --reference, too."
+            )
         elif not reading.exists(state):
             raise InputError(f"{state}: no such file; begin the watch with --reference.")
         else:
@@ -102,6 +109,11 @@ def _scored(reference: Path, scores: str) -> dict[str, Any]:
     ((name, own),) = case.scores(options.named_files([scores])).items()
     if own.modes:
         raise InputError(f"{name}: a watch needs one score per input; found scores of {few(own.modes)}.")
+    if not own.covered.all():
+        note = (
+            f"{name}: {np.count_nonzero(~own.covered):,} of {len(case.table):,} inputs have no score and are left out."
+        )
+        warnings.warn(InputWarning(note), stacklevel=2)
     table = case.table.keep(own.covered)
     losses = {f"loss_{mode}": column for mode, column in zip(table.modes, table.losses.T, strict=True)}
     return {"unit": table.unit_ids[table.unit], "input": table.input, "score": own.values[own.covered], **losses}

@@ -15,11 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepval import checks
 from deepval.arrays import Float
 from deepval.errors import InputError, quote
+from deepval.files import reading
 from deepval.files.canonical import digest_of, json_lines, plain, read_json
 from deepval.files.reading import check_file_form
 from deepval.files.writing import file_path, write_atomically
+from deepval.judging.draws import student_quantile
 from deepval.judging.policies import FrozenThreshold
 from deepval.tables import columns
 from deepval.tables.router_logs import read_records
@@ -32,10 +35,13 @@ CAPPED = 0.8
 """Share of the reference's units whose gain is below the default cap."""
 SLACK = {"gain": 0.2, "harm": 1.25, "rate": 0.02}
 """Default claims: at most this share of the gain is lost, so many times the harm, and this distance to the rate."""
+DOUBT = 0.05
+"""Probability, on each side, with which the reference's mean may err where default claims allow for it."""
 BETS = 2.0 ** -np.arange(5)
 MOST = 1e300
 LEAST = 1e-4
 """Smallest propensity that is accepted."""
+ESCALATED = " Or `escalated`: 1 where the full mode ran, 0 elsewhere."
 NUMBER = r"([-+]?[\d.]+(?:e[-+]?\d+)?%?)"
 FORMS = {"gain": f"gain>={NUMBER}", "harm": f"harm<={NUMBER}", "rate": rf"rate={NUMBER}\+-{NUMBER}"}
 
@@ -130,10 +136,12 @@ class ClaimState(NamedTuple):
         seen = f"{self.units} unit{'s' * (self.units != 1)}"
         if self.mean is None:
             return f"{self.claim}: quiet, no unit is complete yet (reference {self.reference:.4g})."
-        words = f"ALARM since unit {self.alarm} (unit {self.after} of the stream)" if self.after else "quiet"
+        words = f"quiet, {self.progress:.0%} of the way to an alarm"
+        if self.after:
+            words = f"ALARM at unit {self.alarm} (unit {self.after} of the stream)"
         return (
-            f"{self.claim}: {words}; evidence {self.evidence:.3g} of {self.enough:,.0f}, {self.progress:.0%} of the "
-            f"way to an alarm; mean {self.mean:.4g} of {seen} (reference {self.reference:.4g})."
+            f"{self.claim}: {words}; evidence now {self.evidence:.3g}, an alarm takes {self.enough:,.0f}; mean "
+            f"{self.mean:.4g} of {seen} (reference {self.reference:.4g})."
         )
 
 
@@ -173,11 +181,15 @@ class Watch:
                 "A watch needs a risk between 0 and 1, a horizon of 1 unit or more, and a positive loss and cap; found "
                 f"{self.risk:g}, {self.horizon}, {self.loss:g} and {self.cap:g}."
             )
-        claims = [Claim.parse(text) for text in self.claims]
-        if not claims or len({str(claim) for claim in claims}) < len(claims):
+        if not self.parsed or len(set(self.parsed)) < len(self.parsed):
             raise InputError(f"Claims must be different ones, at least one; found {', '.join(self.claims) or 'none'}.")
-        for claim in claims:
+        for claim in self.parsed:
             claim.check(dict(zip(FORMS, self.reference, strict=True))[claim.kind], self.cap)
+
+    @cached_property
+    def parsed(self) -> tuple[Claim, ...]:
+        """The claims, read from their texts."""
+        return tuple(map(Claim.parse, self.claims))
 
     @classmethod
     def begin(
@@ -195,9 +207,9 @@ class Watch:
         Args:
             reference: A file or columns: unit, input, loss_<mode> (cheap first), `escalated` or `score`, and
                 optionally the `propensity` with which an input was shadowed.
-            claims: Claims such as gain>=0.02, harm<=1%, rate=0.2+-0.02. Default: 0.8 of the reference's gain, 1.25 of
-                its harm, and within 2 points of its rate.
-            alpha: Share of inputs above the threshold, where the reference has a score and not `escalated`.
+            claims: Claims such as gain>=0.02, harm<=1%, rate=0.2+-0.02. Default: `usual_claims`.
+            alpha: Share of inputs above the threshold, where the reference has a score and not `escalated`; None for
+                0.2.
             cap: The most that one unit counts for. Default: the 80 % quantile of the size of the units' gains.
             risk: Probability of a false alarm on a true claim within `horizon` units.
             horizon: Number of units.
@@ -206,11 +218,15 @@ class Watch:
         prefix, modes = loss_columns(log.data, log.source)
         threshold = None
         if "escalated" not in log.data:
-            log.require("score", advice=" Or `escalated`: 1 where the full mode ran, 0 elsewhere.")
-            if alpha is None:
-                raise InputError(f"{log.source}: a reference with scores needs alpha, the share that is escalated.")
-            threshold = FrozenThreshold.calibrate(log.numbers("score"), alpha)
+            log.require("score", advice=ESCALATED)
+            share = checks.share_of_inputs(0.2 if alpha is None else alpha)
+            threshold = FrozenThreshold.calibrate(log.numbers("score"), share)
+        elif alpha is not None:
+            raise InputError(f"{log.source}: has a column 'escalated', so no share (alpha, --alpha) can be set.")
         pair = (modes[0], modes[-1])
+        log, source = _shadowed(log, pair), log.source
+        if log is None:
+            raise InputError(f"{source}: a reference must hold inputs on which both modes ran; there are none.")
         rows = _rows(log, pair, threshold)
         cheap = log.numbers(prefix + pair[0]) * (1.0 if prefix == columns.LOSS_PREFIX else -1.0)
         weights = [row[4] for row in rows]
@@ -225,11 +241,9 @@ class Watch:
             cap = float(np.quantile([abs(unit[1]) for unit in units], CAPPED))
             if not cap > 0:
                 raise InputError(f"{log.source}: most units gain nothing, which gives no cap: name one (cap, --cap).")
-        gain, harm, share = means = tuple(_counted(units, cap).mean(axis=0).tolist())
-        most = min(max(SLACK["harm"] * harm, LEAST * cap), (harm + cap) / 2)
-        least = gain - SLACK["gain"] * abs(gain)
-        usual = f"gain>={least:.4g} harm<={most:.4g} rate={share:.4g}+-{SLACK['rate']:g}".split()
-        stated = tuple(str(Claim.parse(text)) for text in claims or usual)
+        counted = _counted(units, cap)
+        stated = tuple(str(Claim.parse(text)) for text in claims or usual_claims(counted, cap))
+        means = tuple(counted.mean(axis=0).tolist())
         return cls(stated, pair, threshold, rate, loss, cap, means, risk, horizon)
 
     def read(self, source: Any, *, end: bool = False, skip_seen: bool = False) -> "Watch":
@@ -240,7 +254,7 @@ class Watch:
             end: Whether the last unit is complete.
             skip_seen: Whether rows that were read before are skipped, as in a log that grows; otherwise refused.
         """
-        log = None if source is None else _read(source)
+        log = None if source is None else _shadowed(_read(source), self.modes)
         fresh = [] if log is None else _rows(log, self.modes, self.threshold)
         where = "The rows" if log is None else log.source
         done, within = {unit[0] for unit in self.units}, {row[:2] for row in self.rows}
@@ -265,8 +279,7 @@ class Watch:
     def paths(self) -> dict[str, Float[np.ndarray, "unit"]]:
         """The evidence against every claim after every unit."""
         seen = dict(zip(FORMS, _counted(self.units, self.cap).T, strict=True))
-        claims = map(Claim.parse, self.claims)
-        return {str(claim): evidence(claim.against(seen[claim.kind], self.cap)) for claim in claims}
+        return {str(claim): evidence(claim.against(seen[claim.kind], self.cap)) for claim in self.parsed}
 
     @property
     def enough(self) -> float:
@@ -278,14 +291,14 @@ class Watch:
         """What the units say about every claim."""
         means = _counted(self.units, self.cap).mean(axis=0).tolist() if self.units else (None, None, None)
         states = []
-        for claim, path in self.paths.items():
+        for claim, path in zip(self.parsed, self.paths.values(), strict=True):
             hit = np.flatnonzero(path >= self.enough)
             at, now = (int(hit[0]) if len(hit) else None), float(path[-1]) if len(path) else 0.0
             alarm = (None, None) if at is None else (self.units[at][0], at + 1)
-            number = list(FORMS).index(Claim.parse(claim).kind)
+            number = list(FORMS).index(claim.kind)
             way = min(1.0, math.log1p(now) / math.log1p(self.enough))
             ends = (len(self.units), means[number], self.reference[number])
-            states.append(ClaimState(claim, *alarm, now, self.enough, way, *ends))
+            states.append(ClaimState(str(claim), *alarm, now, self.enough, way, *ends))
         return states
 
     @property
@@ -321,10 +334,37 @@ class Watch:
         return check_file_form(cls, content["watch"], path, what)
 
 
+def usual_claims(reference: Float[np.ndarray, "unit kind"], cap: float) -> list[str]:
+    """Claims on gain, harm and rate by `SLACK`, or by the 95 % bound of the reference's mean, which leaves more room.
+
+    The bound is Student's t; harm may be rare, so three units with the cap as harm are always allowed for. No claim
+    goes further than half-way to the cap.
+    """
+    units = len(reference)
+    error = np.full(3, np.inf)
+    if units > 1:
+        error = student_quantile(DOUBT, units - 1) * reference.std(axis=0, ddof=1) / math.sqrt(units)
+    gain, harm, rate = reference.mean(axis=0).tolist()
+    least = max(min(gain - SLACK["gain"] * abs(gain), gain - error[0]), (gain - cap) / 2)
+    most = min(max(SLACK["harm"] * harm, harm + error[1], 3 * cap / units), (harm + cap) / 2)
+    return [f"gain>={least:.4g}", f"harm<={most:.4g}", f"rate={rate:.4g}+-{min(max(SLACK['rate'], error[2]), 1.0):.4g}"]
+
+
 def _read(source: Any) -> columns.Columns:
     log = read_records(source)
     log.require("unit", "input")
+    if isinstance(source, str | Path) and Path(source).suffix == ".csv" and reading.content(source)[-1:] != b"\n":
+        raise InputError(f"{source}: the last line must end; it may still be written: wait, or end the line.")
     return log
+
+
+def _shadowed(log: columns.Columns, modes: tuple[str, str]) -> columns.Columns | None:
+    """The rows in which both modes ran, of a log with propensities, if there are any; all rows of another log."""
+    prefix, _ = loss_columns(log.data, log.source)
+    if "propensity" not in log.data:
+        return log
+    ran = np.logical_and(*(~np.isnan(log.numbers(prefix + mode)) for mode in modes))
+    return columns.Columns(log.source, {name: of[ran] for name, of in log.data.items()}) if ran.any() else None
 
 
 def _rows(log: columns.Columns, modes: tuple[str, str], threshold: FrozenThreshold | None) -> list[Row]:
@@ -341,7 +381,7 @@ def _rows(log: columns.Columns, modes: tuple[str, str], threshold: FrozenThresho
         log.require("escalated")
         escalated = _within(log, "escalated", 0.0)
     else:
-        log.require("score")
+        log.require("score", advice=ESCALATED)
         escalated = threshold.expected(log.numbers("score"))
     weight = 1 / _within(log, "propensity", LEAST) if "propensity" in log.data else np.ones(len(ids))
     parts = (map(str, log.ids("unit")), map(str, ids), escalated.tolist(), value.tolist(), weight.tolist())
