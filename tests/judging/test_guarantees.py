@@ -182,7 +182,7 @@ def test_a_row_has_its_worst_and_best_unit(seed, tmp_path):
     assert row_of(Result.load(tmp_path / "result.json")) == row
 
 
-def test_without_draws_there_is_a_second_opinion_and_no_next_unit():
+def test_without_draws_there_is_a_second_opinion_and_the_next_unit():
     table, scores = world(1)
     row = row_of(deepval.evaluate(table, scores, 0.25, draws=0))
     gain = np.bincount(table.unit, weights=table.benefits)
@@ -191,7 +191,23 @@ def test_without_draws_there_is_a_second_opinion_and_no_next_unit():
     interval = guarantees.without_draws(row.versus_random, left_out, effective=gain.sum() ** 2 / (gain @ gain))
     assert (row.versus_random_second_lo, row.versus_random_second_hi) == pytest.approx((interval.low, interval.high))
     assert row.second_verdict == interval.verdict
-    assert (row.verdict, row.next_unit, row.units_compared, row.bound) == (None, None, 0, None)
+    drawn = row_of(deepval.evaluate(table, scores, 0.25, draws=20))
+    assert (row.verdict, row.bound, row.units_compared) == (None, None, 6)  # neither needs a draw
+    assert (row.next_unit, row.break_even_unit) == (drawn.next_unit, drawn.break_even_unit)
+    (first, _) = closing_sentences([replace(row, bound=0.9, versus_random_bounded=Bounds(-0.5, 0.6))])
+    assert first.startswith(f"selection 25%. Second opinion, against random: {row.second_verdict}: light. A new unit")
+    assert "vs random is within, with 95 % confidence: [-50.00%, 60.00%]." in first.replace("light [", "[")
+
+
+def test_a_bound_without_a_verdict_is_printed_or_refused():
+    table, scores = world(1)
+    one = table.restrict(table.unit_ids[:1])
+    row = row_of(quietly(deepval.evaluate, one, {"light": scores["light"][: len(one)]}, 0.25, bound=0.9))
+    assert row.verdict is None
+    assert "with 95 % confidence: light [" in closing_sentences([row])[0]
+    three = replace(table, modes=("a", "b", "c"), losses=np.column_stack([table.losses, table.losses[:, 1]]))
+    with pytest.raises(InputError, match="applies to one score per input, not to one per mode"):
+        deepval.evaluate(three, {"light": np.ones((len(table), 2))}, 0.25, bound=0.9)
 
 
 def test_a_table_on_disk_has_the_same_guarantees(tmp_path):

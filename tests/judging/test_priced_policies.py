@@ -1,6 +1,7 @@
 """Policies beyond the paper's four: their guarantees, and bounds on what any policy under the cap can gain."""
 
 import math
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
@@ -200,17 +201,24 @@ def test_what_a_certificate_does_not_count_is_reported():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"harm_at_most": 1}, r"above 0 and below the bound \(0.1\); found 1: write 1 % as 1%"),
+        ({"harm_at_most": 1}, r"above 0 and below the bound \(--bound\); found 1 and 0.1: .* \(1 % is 0.01"),
         ({"harm_at_most": 0.0}, "above 0 and below the bound"),
         ({"harm_at_most": 0.01, "bound": math.nan}, "bound must be a number"),
         ({"harm_at_most": 0.001}, "harm of at most 0.1 % with a bound of 10 % needs at least 99 units; found 12"),
         ({"harm_at_most": 0.01, "policy": "causal-cap"}, "threshold that never moves; found policy 'causal-cap'"),
+        ({"harm_at_most": 0.01, "policy": "frozen-threshold"}, "found policy 'frozen-threshold'"),
     ],
 )
 def test_a_certificate_that_cannot_be_is_refused_in_a_sentence(asked, message):
     table, score = certified_world(1)
     with pytest.raises(InputError, match=message):
         deepval.deployment(table, score, 0.3, **asked)
+
+
+def test_harm_is_not_certified_on_estimated_losses():
+    table, score = certified_world(1)
+    with pytest.raises(InputError, match="certified on measured losses only"):
+        deepval.deployment(replace(table, estimated="Values are estimates."), score, 0.3, harm_at_most=0.05)
 
 
 def test_the_next_unit_is_harmed_by_no_more_than_certified_on_average():

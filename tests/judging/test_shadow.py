@@ -70,7 +70,7 @@ NONE = np.zeros(6, dtype=bool)
 SOME = np.array([True, False, True, False, False, False])
 WRONG = {
     "never": (NONE, {"propensity": CHANCE / 2}, "must have run on some input; 'loss_full' is empty everywhere"),
-    "certain": (NONE, {}, "has propensity 1, so it must hold all losses; row 3 (input '2') does not"),
+    "certain": (NONE, {}, "a row with propensity 1 must hold all losses; row 3 (input '2') does not"),
     "half": (SOME, {"loss_cheap": [1, 1, 1, np.nan, np.nan, np.nan]}, "or only those that every row holds; row 2 "),
     "zero": (SOME, {"propensity": [0.5, 0.0, 1.0, 0.5, 0.5, 0.5]}, "above 0 and at most 1; row 2 (input '1') holds 0"),
     "tiny": (SOME, {"propensity": [0.5, 1e-4, 1.0, 0.5, 0.5, 0.5]}, "count for 10000; row 2 (input '1') holds 0.0001"),

@@ -158,6 +158,8 @@ def threshold(
     if len(scored) != 1:
         raise InputError(f"A threshold belongs to one allocator; found {few(list(scored))}: name one with -s.")
     note_unknown_fits(scored)
+    if case.table.estimated is not None:
+        say(f"deepval: note: {case.table.estimated}", err=True)
     ((name, own),) = scored.items()
     (level,) = options.ChargedBudgets([alpha], [budget], rails, skipping).of(case, scored)
     deployed = deployment(
@@ -203,7 +205,7 @@ def shadow(
     ] = 0.03,
     alpha: Annotated[
         float,
-        option("--alpha", "Share of escalated inputs at which to judge.", within=(0, 1), panel=options.BUDGETS),
+        option("--alpha", "Share of escalated inputs at which to judge.", within=(0, 0.999), panel=options.BUDGETS),
     ] = 0.2,
     escalating: Annotated[
         bool,
@@ -227,8 +229,9 @@ def shadow(
     if out.suffix not in (".csv", ".json"):
         raise InputError(f"{out}: the name must end in .csv or .json; found {out.suffix or 'no ending'!r}.")
     case = subject.case(values)
-    table = case.table if subject.units is None else case.table.restrict(options.unit_list(subject.units))
     scored = case.scores(options.named_files(scores))
+    units, _ = case.judged_units(options.unit_list(subject.units, case.roles), scored)
+    table = case.table if units is None else case.table.restrict(units)
     if len(scored) != 1:
         raise InputError(f"A shadow plan belongs to one score; found {few(list(scored))}: name one with -s.")
     (own,) = scored.values()
@@ -248,10 +251,10 @@ def shadow(
     if json:
         terminal.print_json(plain(plan))
         return
-    low, high = (f"{100 * chance:.2g}" for chance in (min(plan.propensities), max(plan.propensities)))
+    low, high = (f"{100 * chance:.3g}" for chance in (min(plan.propensities), max(plan.propensities)))
     say(
         f"{out}: both modes on {100 * share:.3g} % of the inputs, propensities {low} to {high} %. The design's "
-        f"forecast, if values spread as in {values}: as precise as {100 * plan.uniform:.2g} % at random. The "
+        f"forecast, if values spread as in {values}: as precise as {100 * plan.uniform:.3g} % at random. The "
         "error of the prediction comes on top."
     )
 

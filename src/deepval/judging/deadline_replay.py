@@ -9,12 +9,13 @@ an escalation blocks a number of frames that does not depend on other decisions:
 
 import math
 import re
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from deepval.arrays import Float, InputFlags, InputFloats
-from deepval.errors import InputError
+from deepval.errors import InputError, InputWarning
 from deepval.judging.policies import FrozenThreshold, in_time
 from deepval.judging.stream_rows import times
 from deepval.tables.values import ValueTable
@@ -77,6 +78,9 @@ class DeadlineTrack:
                 "A deadline needs finite times in ms, a period above 0, and passes of 0 or more; found a period of "
                 f"{period_ms}, a cheap pass of {cheap_ms} and a full pass of {full_ms}."
             )
+        if cheap_ms > period_ms:
+            note = f"The cheap pass and the allocator take {cheap_ms:g} ms of every {period_ms:g} ms: frames pile up."
+            warnings.warn(InputWarning(note), stacklevel=2)
         self.period_ms, self.cheap_ms, self.full_ms = period_ms, cheap_ms, full_ms
         self.table, values = by_age(table)
         self.rows, self.first = in_time(table.unit, times(table))

@@ -427,10 +427,15 @@ def _certified(
     """The certified threshold, and the plain one of the budget."""
     if not 0 < checks.number(at_most, "harm_at_most") < checks.number(bound, "bound"):
         raise InputError(
-            f"The harm allowed must be above 0 and below the bound ({bound:g}); found {at_most:g}: write 1 % as 1% on "
-            "the command line, and as 0.01 in Python."
+            f"The harm allowed (--harm-at-most) must be above 0 and below the bound (--bound); found {at_most:g} and "
+            f"{bound:g}: lower the one or raise the other (1 % is 0.01 in Python)."
         )
-    if name.replace("-", " ") not in (BEST, PAPER[0], BEYOND[-1]) or scores.modes:
+    if table.estimated is not None:
+        raise InputError(
+            f"{scores.name}: harm is certified on measured losses only; here some are estimated, and their errors are "
+            "not harm."
+        )
+    if name.replace("-", " ") not in (BEST, BEYOND[-1]) or scores.modes:
         what = f"{scores.name} has a score per mode" if scores.modes else f"found policy {name!r}: leave it out"
         raise InputError(f"Harm is certified for one score per input and a threshold that never moves; {what}.")
     (plain,) = _policies(PAPER[0], scores, table, allowed, reset=True)

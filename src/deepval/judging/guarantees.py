@@ -95,6 +95,8 @@ def with_guarantees(
 
     Without draws, the second opinion comes from the samples without one unit each, if there are up to 100.
     """
+    if bound is not None and any(item.modes for item in scores):
+        raise InputError("A declared bound (bound, --bound) applies to one score per input, not to one per mode.")
     rankings, budgets = {item.name: item for item in scores if not item.modes}, {a.key: a for a in allowances}
     random = {item.row.budget: item.row.escalated or 0.0 for item in judged if item.row.allocator == "random"}
     present = resamples.per_unit[:, 0] > 0
@@ -109,13 +111,13 @@ def with_guarantees(
             difference = gain - random[row.budget] / inputs.sum() * full_gain
             difference[np.abs(difference) <= ROUNDING * resamples.size[0]] = 0.0
             fields: dict[str, Any] = {}
-            if row.verdict:
+            if len(difference) > 1:
                 fields |= {
                     "next_unit": Bounds(float(difference.min()), float(difference.max())),
                     "units_compared": len(difference),
                     "break_even_unit": known(break_even_unit(difference)),
                 }
-            elif row.versus_random is not None and resamples.left_out.start < resamples.left_out.stop:
+            if not row.verdict and row.versus_random is not None and resamples.left_out.start < resamples.left_out.stop:
                 left_out = item.difference.share[resamples.left_out][present]
                 second = without_draws(row.versus_random, left_out, effective=resamples.effective_units).snap()
                 fields |= {"versus_random_second": second.bounds, "second_verdict": second.verdict}

@@ -98,6 +98,8 @@ def shadow_plan(
         seed: Seed of the coins.
     """
     alpha, share = checks.share_of_inputs(alpha), checks.share_of_inputs(share, "share")
+    if alpha == 1:
+        raise InputError("A shadow plan needs an alpha below 1: at 1, a score gains what random selection gains.")
     past = align(table, "score", score)
     future = past.values if coming is None else np.asarray(coming, dtype=float)
     if past.values.ndim != 1 or not past.covered.all() or future.ndim != 1 or not len(future) or np.isnan(future).any():
@@ -154,11 +156,12 @@ class ShadowLog:
             with reading.open_file(self.path, "a shadow log") as file:
                 first = file.readline().decode("utf-8", "replace").rstrip("\r\n")
                 file.seek(-1 if first else 0, 2)
-                if first and (first != self.header or file.read(1) != b"\n"):
+                if first and first != self.header:
                     raise InputError(
-                        f"{self.path}: must be a shadow log with columns {self.header} and whole lines; it has "
-                        f"{quote(first)}, or its last line is cut: remove that line."
+                        f"{self.path}: must be a shadow log with columns {self.header}; it has {quote(first)}."
                     )
+                if first and file.read(1) != b"\n":
+                    raise InputError(f"{self.path}: must end with a whole line; its last line is cut: remove it.")
 
     def append(self, unit: Any, name: Any, *, score: float, propensity: float, losses: Sequence[float | None]) -> None:
         """Append the row of an input; losses are cheap first, and None where unknown."""

@@ -129,15 +129,17 @@ def excerpt_sentences(whole: Result, part: Result) -> list[str]:
 def closing_sentences(every_row: Sequence[Row]) -> list[str]:
     """The answers of rows, budget by budget, and the second opinions on random that differ from the verdict."""
     lines = []
-    # Rows without a cost have words but no verdict; rows of older results have a verdict but no answer.
-    judged = lists_by_key((row.label, row) for row in every_row if row.verdict_words or row.verdict)
-    for budget, rows in judged.items():
-        names_by_answer = lists_by_key((answer_words(row), row.allocator) for row in rows)
-        own = ". ".join(f"{words[0].upper()}{words[1:]}: {few(names)}" for words, names in names_by_answer.items())
+    for budget, rows in lists_by_key((row.label, row) for row in every_row).items():
+        # Rows without a cost have words but no verdict; rows of older results have a verdict but no answer.
+        judged = [row for row in rows if row.verdict_words or row.verdict]
+        names_by_answer = lists_by_key((answer_words(row), row.allocator) for row in judged)
+        sentences = [f"{words[0].upper()}{words[1:]}: {few(names)}." for words, names in names_by_answer.items()]
         second = lists_by_key((row.second_verdict, row.allocator) for row in rows if row.second_verdict != row.verdict)
         opinions = "; ".join(f"{words}: {few(names)}" for words, names in second.items() if words)
-        opinions = f" Second opinion, against random: {opinions}." if opinions else ""
-        lines.append(f"{budget}. {own}.{opinions}{''.join(f' {words}' for words in new_unit_sentences(rows))}")
+        sentences += [f"Second opinion, against random: {opinions}."] if opinions else []
+        sentences += new_unit_sentences(rows)
+        if sentences:
+            lines.append(f"{budget}. {' '.join(sentences)}")
     units = max((row.units_compared for row in every_row), default=0)
     both, one = units_for(), units_for(sides=1)
     if 0 < units < both:

@@ -69,12 +69,15 @@ def shadow_estimates(log: columns.Columns, names: Sequence[str]) -> columns.Colu
     partial: Bool[np.ndarray, "mode"] = np.asarray(gaps.any(axis=0))
     ran: Bool[np.ndarray, "input"] = np.asarray(~gaps.any(axis=1))
     for what, bad in (
-        ("must hold all losses, or only those that every row holds", (gaps != (~ran)[:, None])[:, partial].any(axis=1)),
-        ("has propensity 1, so it must hold all losses", ~ran & (propensity == 1)),
+        (
+            "a row must hold all losses, or only those that every row holds",
+            (gaps != (~ran)[:, None])[:, partial].any(axis=1),
+        ),
+        ("a row with propensity 1 must hold all losses", ~ran & (propensity == 1)),
     ):
         if bad.any():
             row = columns.row_name(int(np.flatnonzero(bad)[0]), ids)
-            raise InputError(f"{log.source}: a row of a shadow log {what}; {row} does not.")
+            raise InputError(f"{log.source}: {what}; {row} does not.")
     if not ran.any():
         raise InputError(f"{log.source}: all modes must have run on some input; {names[-1]!r} is empty everywhere.")
     whole = list(losses[:, ~partial].T)
@@ -142,8 +145,9 @@ def _propensity(
     bad = np.flatnonzero(~((propensity > 0) & (propensity <= 1)))
     if len(bad):
         raise InputError(
-            f"{log.source}: column 'propensity' must be the probability with which the mode that ran was chosen, "
-            f"above 0 and at most 1; {columns.row_name(int(bad[0]), ids)} holds {propensity[bad[0]]:g}."
+            f"{log.source}: column 'propensity' must be the probability with which the mode that ran was chosen (in a "
+            f"shadow log, with which all modes run), above 0 and at most 1; {columns.row_name(int(bad[0]), ids)} holds "
+            f"{propensity[bad[0]]:g}."
         )
     low = np.flatnonzero(propensity < (least if clip is None else clip))
     if clip is None and len(low):

@@ -377,7 +377,7 @@ def _folder_columns(path: Path) -> columns.Columns:
         latest[file.parent] = file
     rows: list[Mapping[str, Any]] = []
     for folder, file in sorted(latest.items()):
-        *_, dataset, _split, model = ("", "", *folder.relative_to(path).parts)
+        *_, dataset, _split, model = ("", "", "", *folder.relative_to(path).parts)
         content = read_json(file)
         folder_names = {"dataset_id": dataset, "model_name": model}
         rows += [folder_names | dict(record) for record in _record_list(content, str(file))]

@@ -21,10 +21,10 @@ from deepval.arrays import InputFloats
 from deepval.cells.fitting import fold_scores, rule_of
 from deepval.cells.folder import BuiltCell
 from deepval.checks import word
-from deepval.errors import InputWarning
+from deepval.errors import InputError, InputWarning
 from deepval.judging.allowances import Latency, allowance
 from deepval.judging.concordance import pair_counts
-from deepval.judging.deadline_replay import DeadlineTrack, requests
+from deepval.judging.deadline_replay import DeadlineTrack, by_age, requests
 from deepval.judging.draws import Draws, make_draws
 from deepval.judging.oracle import oracle_gain
 from deepval.paper.analyses.contrasts import GATES
@@ -147,6 +147,11 @@ def table_rows(
     A mode FULL-d has the loss of deciding by the full output of d inputs before; without it that output is worth the
     cheap loss.
     """
+    for budget in budgets or ():
+        if not isinstance(budget, Latency):
+            raise InputError(
+                f"A deadline is a time, so budgets must be latency budgets; found {getattr(budget, 'kind', budget)}."
+            )
     tables = {name: (_in_order(name, table), scores) for name, (table, scores) in tables.items()}
     lists = [table.unit_ids.tolist() for table, _ in tables.values()]
     groups = (
@@ -200,8 +205,7 @@ def _gains(
 ) -> dict[str, Any]:
     """Gains in the sample and the draws as shares of the all-cheap loss, and what else a row shows."""
     costs: Any = table.costs
-    own_ms, modes = costs.of_allocator(allocator, "ms"), [mode for mode in table.modes if mode in costs.modes]
-    allowed = allowance(budget, tuple(modes), costs)
+    own_ms, allowed = costs.of_allocator(allocator, "ms"), allowance(budget, by_age(table)[0].modes, costs)
     track = DeadlineTrack(table, period_ms=period_ms, cheap_ms=allowed.cheap + own_ms, full_ms=allowed.full + switch_ms)
     slots = int(allowed.slots(len(table), own_ms))
     ranked = requests(score, min(slots, int(np.count_nonzero(score > -np.inf))))
@@ -309,5 +313,6 @@ DEADLINES = declare(
     takes={"cells": "cells", "costs": "costs"},
     by="cell",
     judges=True,
+    empty="No allocator has a time (ms) in the costs: give --costs that do, or name others (-a).",
     among=FIRST_OF_PAIR,
 )

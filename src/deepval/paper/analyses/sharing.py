@@ -9,6 +9,7 @@ One budget for several consumers of the same frames: what each gains under its o
 minimum and the scores stored with the cells, and what sharing costs it.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +19,7 @@ import numpy as np
 from deepval.arrays import Float, InputFloats
 from deepval.cells.folder import BuiltCell
 from deepval.checks import share_of_inputs
-from deepval.errors import InputError, library
+from deepval.errors import InputError, InputWarning, library
 from deepval.judging.draws import make_draws
 from deepval.judging.oracle import oracle_weights
 from deepval.judging.resamples import ratio
@@ -28,7 +29,7 @@ from deepval.paper.analysis import declare
 from deepval.paper.row_columns import CellName, Units, column, declared_table, high, level, loss_table, low, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
-from deepval.report.text_tables import Table, number
+from deepval.report.text_tables import Table, few, number
 from deepval.tables.keys import positions
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable, quota
@@ -67,7 +68,11 @@ def rows(
     for name, cell in cells.items():
         table = loss_table(cell, units)
         at = positions(table.input, cell.table.input)
-        whole = (item for item in scores.get(name, ()) if not item.modes and item.covered[at].all())
+        whole = [item for item in scores.get(name, ()) if not item.modes and item.covered[at].all()]
+        if len(whole) < len(scores.get(name, ())):
+            names = few([item.name for item in scores[name] if item not in whole])
+            note = f"{name}: {names} left out: no single score for every input judged; --units test judges fewer."
+            warnings.warn(InputWarning(note), stacklevel=2)
         tables[name] = table, {item.name: item.values[at] for item in whole}
     return table_rows(tables, alphas=alphas, draws=draws, seed=seed, watch=watch)
 
