@@ -11,31 +11,41 @@ from pathlib import Path
 import numpy as np
 
 import deepval
-from deepval.judging.shadow import ShadowPlan, shadow_plan
+from deepval.judging.shadow import shadow_plan
 from deepval.tables.scores import align
 
 sys.path.insert(0, str(Path(__file__).parent))
 import intervals
 
-ALPHA, DRAWS, SEEN = 0.2, 200, ("complete", "3 % uniform", "10 % uniform", "3 % designed", "3 % designed, escalating")
+ALPHA, DRAWS = 0.2, 200
+DESIGNS = {
+    "3 % by score": (False, False),
+    "3 % by cheap loss": (False, True),
+    "3 % by cheap loss, escalating": (True, True),
+}
+"""Whether the system escalates by the score, and whether the signal is the cheap loss."""
 ROUTING = {
     "routellm_mmlu_gsm8k": (None, "prompt_length"),
     "routerdc_7models": (None, "prompt_length"),
 }
 
 
-def plans(earlier: deepval.ValueTable, past: np.ndarray, coming: np.ndarray) -> dict[str, ShadowPlan]:
-    """The designs by name."""
-    designed, escalating = (
-        shadow_plan(earlier, past, 0.03, coming=coming, alpha=ALPHA, escalating=flag) for flag in (False, True)
-    )
-    uniform = {f"{100 * s:.0f} % uniform": ShadowPlan((), (s,), ALPHA, s, s) for s in (0.03, 0.1)}
-    return uniform | {"3 % designed": designed, "3 % designed, escalating": escalating}
+def chances(
+    earlier: deepval.ValueTable, past: np.ndarray, table: deepval.ValueTable, score: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The propensities of the table's inputs by design, fitted on the earlier table."""
+    cheap, own = earlier.losses[:, 0], table.losses[:, 0]
+    found = {f"{100 * share:.0f} % uniform": np.full(len(score), share) for share in (0.03, 0.1)}
+    for name, (escalating, by_loss) in DESIGNS.items():
+        options = {"signal": cheap, "coming_signal": own} if by_loss else {}
+        plan = shadow_plan(earlier, past, 0.03, coming=score, alpha=ALPHA, escalating=escalating, **options)
+        signals = own if by_loss else score
+        found[name] = np.array([plan.propensity(*pair) for pair in zip(score.tolist(), signals.tolist(), strict=True)])
+    return found
 
 
-def shadowed(table: deepval.ValueTable, score: np.ndarray, plan: ShadowPlan, rng: np.random.Generator) -> deepval.Row:
+def shadowed(table: deepval.ValueTable, score: np.ndarray, chance: np.ndarray, rng: np.random.Generator) -> deepval.Row:
     """The row of a score in a log of the table with the coins of a plan."""
-    chance = np.array(plan.propensities)[np.searchsorted(plan.edges, score, side="right")]
     ran = rng.random(len(score)) < chance
     log = {"unit": table.unit_ids[table.unit], "input": table.input, "score": score, "propensity": chance}
     log |= {"loss_cheap": table.losses[:, 0], "loss_full": np.where(ran, table.losses[:, -1], np.nan)}
@@ -60,11 +70,11 @@ def on_table(table: deepval.ValueTable, score: np.ndarray, replications: int) ->
     earlier, judged = table.unit % 2 == 0, table.unit % 2 == 1
     part = table.restrict(table.unit_ids[1::2])
     complete, own = row_of(part, score[judged]), score[judged]
-    designs = plans(table.restrict(table.unit_ids[::2]), score[earlier], own)
+    designs = chances(table.restrict(table.unit_ids[::2]), score[earlier], part, own)
     found = {"complete": summary([complete], complete.versus_random)}
-    for name, plan in designs.items():
+    for name, chance in designs.items():
         rng = np.random.default_rng(7)
-        rows = [shadowed(part, own, plan, rng) for _ in range(replications)]
+        rows = [shadowed(part, own, chance, rng) for _ in range(replications)]
         found[name] = summary(rows, complete.versus_random)
     return found
 
@@ -72,13 +82,14 @@ def on_table(table: deepval.ValueTable, score: np.ndarray, replications: int) ->
 def in_world(spread: str, units: int, replications: int) -> dict[str, tuple[float, ...]]:
     """Samples of a simulated world, shadowed, against its truth."""
     world, rng = intervals.World(intervals.SPREADS[spread], "skilled"), np.random.default_rng(11)
-    rows: dict[str, list[deepval.Row]] = {name: [] for name in SEEN}
+    coins = np.random.default_rng(12)
+    rows: dict[str, list[deepval.Row]] = {}
     earlier, past = sample(world, 100, rng)
     for _ in range(replications):
         table, score = sample(world, units, rng)
-        rows["complete"].append(row_of(table, score))
-        for name, plan in plans(earlier, past, score).items():
-            rows[name].append(shadowed(table, score, plan, rng))
+        rows.setdefault("complete", []).append(row_of(table, score))
+        for name, chance in chances(earlier, past, table, score).items():
+            rows.setdefault(name, []).append(shadowed(table, score, chance, coins))
     return {name: summary(items, world.truth) for name, items in rows.items()}
 
 

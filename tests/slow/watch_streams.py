@@ -1,9 +1,9 @@
 """Streams of units whose truth is known -> false alarms of `deepval.Watch`, and delays beside an oracle CUSUM.
 
-Run: python tests/slow/watch_streams.py [STREAMS], or with the word kitti and two cells. It prints the table that
-docs/guarantees.md quotes; test_watch_streams.py runs a part of it. Units are drawn from a pool of each kind, so that
-the pool is the truth. The oracle knows the distribution of a unit's gain before and after the change, and its threshold
-gives the same rate of false alarms, 1 % within 1,000 good units.
+Run: python tests/slow/watch_streams.py [STREAMS], with the word kitti and two cells, or with the word references and
+a number of them. It prints the tables that docs/guarantees.md quotes; test_watch_streams.py runs a part of it. Units
+are drawn from a pool of each kind, so that the pool is the truth. The oracle knows the distribution of a unit's gain
+before and after the change, and its threshold gives the same rate of false alarms, 1 % within 1,000 good units.
 """
 
 import sys
@@ -14,16 +14,24 @@ import numpy as np
 from intervals import ALPHA, SPREADS, World
 
 from deepval.cli.watch import _scored
-from deepval.judging.watching import CAPPED, HORIZON, RISK, Claim, Watch, _counted, evidence
+from deepval.judging.watching import CAPPED, HORIZON, RISK, Claim, Watch, _counted, evidence, usual_claims
 
 POOL, GOOD_BEFORE, LONGEST = 100_000, 200, 1500
 BINS = 300
 NEVER = 10**9
+SHADOWED = {
+    "all": lambda escalated: np.ones(escalated.shape),
+    "30 %": lambda escalated: np.full(escalated.shape, 0.3),
+    "10 %": lambda escalated: np.full(escalated.shape, 0.1),
+    "escalated, 10 % of others": lambda escalated: np.where(escalated, 1.0, 0.1),
+}
+"""Probability with which both modes run on an input."""
+REFERENCES = (10, 20, 80, 300)
 
 
 @dataclass(frozen=True)
 class Pools:
-    """Gain and harm of units while the score is good, and after it became noise or was reversed."""
+    """Gain, harm and rate of units while the score is good, and after it became noise or was reversed."""
 
     good: np.ndarray
     noise: np.ndarray
@@ -31,22 +39,67 @@ class Pools:
     cap: float
 
     @classmethod
-    def of(cls, spread: str, rng: np.random.Generator, *, units: int = POOL) -> "Pools":
+    def of(cls, spread: str, rng: np.random.Generator, *, units: int = POOL, shadowed: str = "all") -> "Pools":
+        """Units of a world, by the inputs that are shadowed; units without any are left out, as in a log."""
         value, cheap, score = World(SPREADS[spread], "skilled").sample(units, rng)
         scores = {"good": score, "noise": rng.normal(size=score.shape), "reversed": -score}
         pools = {}
         for name, own in scores.items():
             escalated = own >= np.quantile(own, 1 - ALPHA)
+            chance = SHADOWED[shadowed](escalated)
+            weight = (rng.random(own.shape) < chance) / chance
+            seen = weight.any(axis=1)
             parts = (escalated - ALPHA) * value, escalated * np.maximum(-value, 0)
-            pools[name] = np.stack([part.mean(axis=1) / cheap.mean() for part in parts], axis=-1)
+            means = [np.average(part[seen], axis=1, weights=weight[seen]) / cheap.mean() for part in parts]
+            pools[name] = np.stack([*means, np.average(escalated[seen], axis=1, weights=weight[seen])], axis=-1)
         return cls(**pools, cap=float(np.quantile(np.abs(pools["good"][:, 0]), CAPPED)))
 
     def counted(self, name: str) -> np.ndarray:
-        return np.clip(getattr(self, name), -self.cap, self.cap)
+        return capped(getattr(self, name), self.cap)
 
     def claim(self, kind: str, share: float) -> Claim:
         """This share of the mean of good units."""
         return Claim(kind, share * float(self.counted("good").mean(axis=0)[("gain", "harm").index(kind)]))
+
+
+def capped(units: np.ndarray, cap: float) -> np.ndarray:
+    return np.column_stack([np.clip(units[:, :2], -cap, cap), units[:, 2]])
+
+
+def by_reference(repetitions: int = 200) -> str:
+    """Streams under the default claims of references of several sizes, shadowed alike: false alarms, and delays."""
+    head = "| world | shadowed | reference | false alarms | noise: found, after | reversed: found, after |"
+    lines = [head, "|---|---|---|---|---|---|"]
+    for spread in SPREADS:
+        for shadowed in SHADOWED:
+            pools = Pools.of(spread, np.random.default_rng(7), shadowed=shadowed)
+            for size in REFERENCES:
+                lines.append(f"| {spread} | {shadowed} | {size} | " + defaults(pools, size, repetitions) + " |")
+                print(lines[-1], file=sys.stderr, flush=True)
+    return "\n".join(lines)
+
+
+def defaults(pools: Pools, size: int, repetitions: int) -> str:
+    rng, after = np.random.default_rng(size), {"good": [], "noise": [], "reversed": []}
+    for _ in range(repetitions):
+        reference = pools.good[rng.integers(0, len(pools.good), size)]
+        cap = float(np.quantile(np.abs(reference[:, 0]), CAPPED))
+        if not cap > 0:
+            continue  # the command refuses such a reference
+        claims = [Claim.parse(text) for text in usual_claims(capped(reference, cap), cap)]
+        for name, first in after.items():
+            pool = getattr(pools, name)
+            units = capped(pool[rng.integers(0, len(pool), HORIZON)], cap)
+            seen = dict(zip(("gain", "harm", "rate"), units.T, strict=True))
+            paths = np.stack([evidence(claim.against(seen[claim.kind], cap)) for claim in claims])
+            hit = (paths >= HORIZON / RISK).any(axis=0)
+            first.append(int(hit.argmax()) + 1 if hit.any() else NEVER)
+    share = {name: np.mean(np.array(first) < NEVER) for name, first in after.items()}
+    texts = [f"{100 * share['good']:.1f} %"]
+    for name in ("noise", "reversed"):
+        median = np.median(after[name])
+        texts.append(f"{100 * share[name]:.0f} %" + (f", {median:.0f}" if median < NEVER else ""))
+    return " | ".join(texts)
 
 
 def delays(path: np.ndarray, enough: float, before: int = 0) -> np.ndarray:
@@ -144,4 +197,9 @@ def sorted_by_unit(rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 if __name__ == "__main__":
-    print(kitti(*sys.argv[2:]) if sys.argv[1:2] == ["kitti"] else table(int(sys.argv[1]) if sys.argv[1:] else 10_000))
+    if sys.argv[1:2] == ["kitti"]:
+        print(kitti(*sys.argv[2:]))
+    elif sys.argv[1:2] == ["references"]:
+        print(by_reference(*map(int, sys.argv[2:])))
+    else:
+        print(table(int(sys.argv[1]) if sys.argv[1:] else 10_000))

@@ -213,15 +213,21 @@ def shadow(
             "--escalating", "The system escalates --alpha by this score: both modes run there.", panel=options.BUDGETS
         ),
     ] = False,
-    coming: Annotated[Path | None, option("--coming", "Scores of the coming inputs (input, score).")] = None,
+    by_loss: Annotated[
+        bool, option("--by-loss", "Full runs follow once the cheap loss is known: propensities depend on it, too.")
+    ] = False,
+    coming: Annotated[
+        Path | None, option("--coming", "Scores of the coming inputs (input, score; with --by-loss: loss).")
+    ] = None,
     seed: options.Seed = 0,
     out: Annotated[Path, option("--out", "Write the plan (.json), or propensities by input (.csv).", short="-o")],
     json: options.Json = False,
 ) -> None:
     """Plan which inputs run both modes, to judge a running system.
 
-    Propensities follow the weight of an input in the gain over random and the spread of decision values by score in an
-    earlier complete table. `deepval.ShadowPlan.load` reads the file, and `deepval.ShadowLog` logs the runs.
+    Propensities follow the weight of an input in the gain over random and the size of decision values by score, or by
+    the cheap loss, in an earlier complete table. `deepval.ShadowPlan.load` reads the file, and `deepval.ShadowLog` logs
+    the runs.
 
     Example: deepval shadow values.csv -s mine.csv --share 0.03 --out plan.json
     """
@@ -236,17 +242,20 @@ def shadow(
         raise InputError(f"A shadow plan belongs to one score; found {few(list(scored))}: name one with -s.")
     (own,) = scored.values()
     past = on_part(table, own, case.table, subject.missing_rule)
-    raw = None if coming is None else columns.read(coming)
+    raw, names = None if coming is None else columns.read(coming), ("score", "loss")[: 1 + by_loss]
     if raw is not None:
-        raw.require("input", "score")
-    future = past.values if raw is None else raw.numbers("score")
-    plan = shadow_plan(table, past, share, coming=future, alpha=alpha, escalating=escalating, seed=seed)
+        raw.require("input", *names)
+    now = (past.values, table.losses[:, 0])[: 1 + by_loss]
+    future, *loss = now if raw is None else map(raw.numbers, names)
+    more = {"signal": now[1], "coming_signal": loss[0]} if by_loss else {}
+    plan = shadow_plan(table, past, share, coming=future, alpha=alpha, escalating=escalating, seed=seed, **more)
     if out.suffix == ".json":
         plan.save(out)
     else:
         ids = (table.input if raw is None else raw.ids("input")).astype(str)
-        runs = np.array([plan.shadows(*pair) for pair in zip(future.tolist(), ids.tolist(), strict=True)], dtype=int)
-        chance = np.array([plan.propensity(score) for score in future.tolist()])
+        rows = list(zip(*(column.tolist() for column in (future, ids, *loss)), strict=True))
+        runs = np.array([plan.shadows(*row) for row in rows], dtype=int)
+        chance = np.array([plan.propensity(score, *signal) for score, _, *signal in rows])
         write_atomically(out, columns.csv_text({"input": ids, "propensity": chance, "shadow": runs}))
     if json:
         terminal.print_json(plain(plan))

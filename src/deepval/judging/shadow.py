@@ -2,7 +2,8 @@
 
 The gain over random at a share alpha is the sum of w V, with w = 1 - alpha above the threshold and -alpha below. Coins
 are independent, so the variance that shadowing adds is the sum of w^2 V^2 (1 - p) / p, whatever the correlation within
-units; it is least for p proportional to |w| times the spread of V at the score.
+units; it is least for p proportional to |w| times the root of the mean V^2. A score hardly predicts the size of V, but
+whatever is known when the coin is tossed may: if inputs are recorded and run again later, even the cheap loss.
 """
 
 import csv
@@ -25,39 +26,48 @@ from deepval.judging.routing import MODES
 from deepval.tables.scores import align
 from deepval.tables.values import ValueTable
 
-BINS, POOLED, FLOOR = 5, 0.1, 0.2
-"""Bins of the score, the share of the table by which a bin's spread is drawn to that of all, and the least propensity
-as a share of the budget."""
+BINS, POOLED, FLOOR = 9, 30, 0.2
+"""Bins of the signal, each half as large as the one below, as large values are few; the inputs by which a bin's mean
+V^2 is drawn to that of all; the least propensity as a share of the budget."""
 
 
 @dataclass(frozen=True)
 class ShadowPlan:
-    """Propensities by score.
+    """Propensities by a signal, below and above the threshold of the score.
 
     Attributes:
-        edges: Rising scores between which the propensity is constant; an edge belongs to the interval above it.
-        propensities: Propensity of each interval, from the lowest scores up.
+        threshold: Least score of the escalated share.
+        edges: Rising signals between which the propensity is constant; an edge belongs to the interval above it.
+        propensities: Propensity of each interval, from the lowest signals up: for scores below the threshold, then for
+            the others.
         alpha: Share of escalated inputs at which the score will be judged.
         share: Expected share of inputs that run both modes for the plan alone.
         uniform: Share of inputs, drawn at random, that would be as precise, by the spread in the earlier table.
+        by_signal: Whether the signal is another number than the score.
         seed: Seed of the coins.
     """
 
+    threshold: float
     edges: tuple[float, ...]
     propensities: tuple[float, ...]
     alpha: float
     share: float
     uniform: float
+    by_signal: bool = False
     seed: int = 0
 
-    def propensity(self, score: float) -> float:
-        """Probability with which an input of this score runs both modes."""
-        return self.propensities[int(np.searchsorted(self.edges, checks.number(score, "score"), side="right"))]
+    def propensity(self, score: float, signal: float | None = None) -> float:
+        """Probability with which an input of this score, and of this signal if the plan has one, runs both modes."""
+        if (signal is None) == self.by_signal:
+            raise InputError(f"This plan goes by {'a signal and the score' if self.by_signal else 'the score alone'}.")
+        number = checks.number(score if signal is None else signal, "signal")
+        above = (len(self.edges) + 1) * (checks.number(score, "score") >= self.threshold)
+        return self.propensities[above + int(np.searchsorted(self.edges, number, side="right"))]
 
-    def shadows(self, score: float, name: Any) -> bool:
+    def shadows(self, score: float, name: Any, signal: float | None = None) -> bool:
         """Whether the input of this id runs both modes: a coin that depends on the seed and the id alone."""
         digest = hashlib.sha256(f"{self.seed}\n{name}".encode()).digest()
-        return int.from_bytes(digest[:8], "big") < self.propensity(score) * 2**64
+        return int.from_bytes(digest[:8], "big") < self.propensity(score, signal) * 2**64
 
     def save(self, path: str | Path) -> None:
         """Write the plan as JSON."""
@@ -67,10 +77,10 @@ class ShadowPlan:
     def load(cls, path: str | Path) -> "ShadowPlan":
         """The plan in a file."""
         plan = reading.check_file_form(cls, read_json(file_path(path)), path, "a shadow plan")
-        fits = len(plan.propensities) == len(plan.edges) + 1 and (np.diff(plan.edges) > 0).all()
+        fits = len(plan.propensities) == 2 * len(plan.edges) + 2 and (np.diff(plan.edges) > 0).all()
         if not fits or not all(0 < p <= 1 for p in plan.propensities):
             raise InputError(
-                f"{path}: a shadow plan must have rising edges and one more propensity, above 0 and at most 1."
+                f"{path}: a shadow plan must have rising edges and 2 propensities per interval, above 0 and at most 1."
             )
         return plan
 
@@ -81,6 +91,8 @@ def shadow_plan(
     share: float,
     *,
     coming: Any = None,
+    signal: Any = None,
+    coming_signal: Any = None,
     alpha: float = 0.2,
     escalating: bool = False,
     seed: int = 0,
@@ -92,6 +104,9 @@ def shadow_plan(
         score: Scores of the table, as in `evaluate`.
         share: Expected share of the inputs that run both modes, such as 0.03.
         coming: Scores of the coming inputs, on which the share is met exactly; None for those of the table.
+        signal: A number of every input of the table, in the form of scores, that predicts the size of its decision
+            value, such as the loss of the cheap mode; None for the score itself.
+        coming_signal: The signals of the coming inputs, if both are passed.
         alpha: Share of escalated inputs at which the score will be judged.
         escalating: Whether a running system escalates that share by this score, after the cheap mode: both modes run
             there anyway, so these inputs have propensity 1 and cost nothing.
@@ -100,33 +115,34 @@ def shadow_plan(
     alpha, share = checks.share_of_inputs(alpha), checks.share_of_inputs(share, "share")
     if alpha == 1:
         raise InputError("A shadow plan needs an alpha below 1: at 1, a score gains what random selection gains.")
-    past = align(table, "score", score)
-    future = past.values if coming is None else np.asarray(coming, dtype=float)
-    if past.values.ndim != 1 or not past.covered.all() or future.ndim != 1 or not len(future) or np.isnan(future).any():
-        raise InputError("A shadow plan needs one score for every input of the table and every coming input.")
-    size = np.abs(table.decision_values)
-    if not size.any():
+    past, predictor = align(table, "score", score), align(table, "signal", score if signal is None else signal)
+    new = (past.values, predictor.values) if coming is None else (coming, coming if signal is None else coming_signal)
+    future, hint = (np.asarray(x, dtype=float) for x in new)
+    numbers = all(x.ndim == 1 and not np.isnan(x).any() for x in (past.values, predictor.values, future, hint))
+    if not numbers or not len(future) == len(hint) > 0:
+        raise InputError("A shadow plan needs one score and signal for every input of the table and every coming one.")
+    squares = table.decision_values**2
+    if not squares.any():
         raise InputError("A shadow plan needs a table in which the full mode changes some loss; it changes none.")
-    cuts = np.unique(np.quantile(past.values, np.arange(1, BINS) / BINS, method="inverted_cdf"))
-    threshold = np.quantile(future, 1 - alpha, method="higher")
-    edges = np.unique([*cuts, threshold])
-    members = np.searchsorted(cuts, past.values, side="right")
-    counted, total = (np.bincount(members, x, minlength=len(cuts) + 1) for x in (np.ones(len(size)), size))
-    # Root of the mean |V|: that of V^2 for effects of one size, and far steadier where few are large.
-    spread = np.sqrt((total + POOLED * size.sum()) / (counted + POOLED * len(size)))
-    lowest = np.concatenate([[-np.inf], edges])
-    above = lowest >= threshold
-    target = np.where(above, 1 - alpha, alpha) * spread[np.searchsorted(cuts, lowest, side="right")]
-    number = np.bincount(np.searchsorted(edges, future, side="right"), minlength=len(lowest))
-    charged = ~above if escalating else np.ones(len(lowest), dtype=bool)
+    edges = np.unique(np.quantile(predictor.values, 1 - 0.5 ** np.arange(1, BINS), method="inverted_cdf"))
+    bins = len(edges) + 1
+    members = np.searchsorted(edges, predictor.values, side="right")
+    counted, total = (np.bincount(members, x, minlength=bins) for x in (np.ones(len(squares)), squares))
+    spread = np.sqrt((total + POOLED * squares.mean()) / (counted + POOLED))
+    threshold = float(np.quantile(future, 1 - alpha, method="higher"))
+    target = np.concatenate([alpha * spread, (1 - alpha) * spread])
+    group = np.searchsorted(edges, hint, side="right") + bins * (future >= threshold)
+    number = np.bincount(group, minlength=2 * bins)
+    charged = slice(bins if escalating else 2 * bins)
     runs = min(share * len(future), float(number[charged].sum()))
-    propensity = np.ones(len(lowest))
+    propensity = np.ones(2 * bins)
     propensity[charged] = water_filling(target[charged], number[charged], runs, FLOOR * share)
     variance = float(number @ (target**2 * (1 - propensity) / propensity))
     uniform = float(number @ target**2)
     uniform = uniform / (uniform + variance)
+    chances = tuple(propensity.tolist())
     return ShadowPlan(
-        tuple(edges.tolist()), tuple(propensity.tolist()), alpha, share, uniform, checks.whole(seed, "seed")
+        threshold, tuple(edges.tolist()), chances, alpha, share, uniform, signal is not None, checks.whole(seed, "seed")
     )
 
 

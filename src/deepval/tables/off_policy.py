@@ -20,8 +20,9 @@ METHODS = tuple(METHOD_NAMES)
 PREDICTED = "predicted_"
 LEAST, LEAST_SHADOWED = 0.01, 0.001
 """Smallest propensity that is accepted without clipping, where one mode ran and in a shadow log."""
-FOLDS, RIDGE = 5, 1.0
-"""Number of folds of the units for cross-fitting, and the ridge penalty of the standardised features."""
+FOLDS, RIDGE, STEADY = 5, 1.0, 30.0
+"""Number of folds of the units for cross-fitting, and the ridge penalties of the standardised features: of logs, and of
+shadow logs, whose few runs may hold a rare large value."""
 LIMITS = (
     "Gains and differences are estimates of what the measured ones would be; the oracle, nDG and counts of affected "
     "and harmed inputs are of noise, too."
@@ -59,8 +60,9 @@ def one_mode_estimates(
 def shadow_estimates(log: columns.Columns, names: Sequence[str]) -> columns.Columns:
     """A log in which all modes ran on some inputs, with every gap of its columns of losses filled by an estimate.
 
-    An estimate is m(x) + 1[all ran] (loss - m(x)) / propensity; m is a ridge regression, fitted on other units, on the
-    rank of the score (if the log has one), the losses without gaps and their products with the rank.
+    An estimate is m(x) + 1[all ran] (loss - m(x)) / propensity; m is the last loss without gaps (or 0) and a ridge
+    regression of the rest, fitted on other units with weights 1 / propensity, on the rank of the score (if the log has
+    one), the losses without gaps and their products with the rank.
     """
     log.require("unit", "input")
     ids, losses = log.ids("input"), np.column_stack([log.numbers(name) for name in names])
@@ -90,8 +92,10 @@ def shadow_estimates(log: columns.Columns, names: Sequence[str]) -> columns.Colu
         rank = (np.searchsorted(ordered, score) + np.searchsorted(ordered, score, side="right")) / (2 * len(score))
         whole = [rank, *whole, *(rank * column for column in whole)]
     weight = (ran / propensity)[:, None]
+    base = losses[:, ~partial][:, -1:] if not partial.all() else 0.0
     outcome = np.where(gaps, 0.0, losses)[:, partial]
-    predicted = _cross_fitted(log, whole, outcome, np.repeat(ran[:, None], partial.sum(), axis=1))
+    every = np.repeat(ran[:, None], partial.sum(), axis=1)
+    predicted = base + _cross_fitted(log, whole, outcome - base, every, 1 / propensity, STEADY)
     filled = predicted + weight * (outcome - predicted)
     estimated = dict(zip(np.asarray(names)[partial].tolist(), filled.T, strict=True))
     note = (
@@ -177,7 +181,8 @@ def _predicted_losses(
         return predicted
     log.require(*features)
     predictors = [log.numbers(name) for name in features]
-    return _cross_fitted(log, predictors, np.repeat(observed[:, None], len(modes), axis=1), mode_ran)
+    losses = np.repeat(observed[:, None], len(modes), axis=1)
+    return _cross_fitted(log, predictors, losses, mode_ran, np.ones(len(log)), RIDGE)
 
 
 def _cross_fitted(
@@ -185,8 +190,10 @@ def _cross_fitted(
     predictors: Sequence[InputFloats],
     losses: ModeFloats,
     mode_ran: Bool[np.ndarray, "input mode"],
+    importance: InputFloats,
+    penalty: float,
 ) -> ModeFloats:
-    """Losses of every mode by a ridge regression on the predictors, fitted where it ran on other units."""
+    """Losses of every mode by a weighted ridge regression on the predictors, fitted where it ran on other units."""
     features = np.column_stack(predictors) if predictors else np.zeros((len(log), 0))
     if not np.isfinite(features).all():
         raise InputError(f"{log.source}: features must be finite numbers; found others.")
@@ -198,16 +205,26 @@ def _cross_fitted(
             others = ran & (fold != test_fold)
             others = others if others.any() else ran
             own = fold == test_fold
-            predicted[own, m] = _ridge(features[others], losses[others, m], features[own])
+            predicted[own, m] = _ridge(features[others], losses[others, m], features[own], importance[others], penalty)
     return predicted
 
 
 def _ridge(
-    features: Float[np.ndarray, "row feature"], losses: Float[np.ndarray, "row"], new: Float[np.ndarray, "new feature"]
+    features: Float[np.ndarray, "row feature"],
+    losses: Float[np.ndarray, "row"],
+    new: Float[np.ndarray, "new feature"],
+    importance: Float[np.ndarray, "row"],
+    penalty: float,
 ) -> Float[np.ndarray, "new"]:
-    """Losses of new rows by a ridge regression on standardised features; the mean has no penalty."""
-    centre, spread = features.mean(axis=0), features.std(axis=0)
+    """Losses of new rows by a weighted ridge regression on standardised features; the mean has no penalty.
+
+    Weights add up to the effective number of rows, so that the penalty counts rows.
+    """
+    weight = importance * importance.sum() / (importance @ importance)
+    centre, mean = (weight @ x / weight.sum() for x in (features, losses))
+    spread = np.sqrt(weight @ (features - centre) ** 2 / weight.sum())
     scale = np.where(spread > 0, spread, 1.0)
     standard = (features - centre) / scale
-    weights = np.linalg.solve(standard.T @ standard + RIDGE * np.eye(len(scale)), standard.T @ losses)
-    return losses.mean() + (new - centre) / scale @ weights
+    gram = (standard.T * weight) @ standard + penalty * np.eye(len(scale))
+    slopes = np.linalg.solve(gram, (standard.T * weight) @ (losses - mean))
+    return mean + (new - centre) / scale @ slopes
