@@ -431,10 +431,7 @@ def _certified(
             f"{bound:g}: lower the one or raise the other (1 % is 0.01 in Python)."
         )
     if table.estimated is not None:
-        raise InputError(
-            f"{scores.name}: harm is certified on measured losses only; here some are estimated, and their errors are "
-            "not harm."
-        )
+        raise InputError(f"{scores.name}: harm is certified on measured losses only; here some are estimated.")
     if name.replace("-", " ") not in (BEST, BEYOND[-1]) or scores.modes:
         what = f"{scores.name} has a score per mode" if scores.modes else f"found policy {name!r}: leave it out"
         raise InputError(f"Harm is certified for one score per input and a threshold that never moves; {what}.")
