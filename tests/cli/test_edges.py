@@ -104,7 +104,9 @@ def test_negative_losses_have_a_verdict():
 def test_without_draws_nobody_has_a_verdict():
     result = quietly(table_of(VALUE), {"mine": VALUE}, draws=0)
     assert {row.verdict for row in result.rows} == {None}
-    assert "%. Second opinion, against random: better: mine. A new unit of this kind" in console.render(result, width=400)
+    assert "%. Second opinion, against random: better: mine. A new unit of this kind" in console.render(
+        result, width=400
+    )
 
 
 def test_a_missing_order_is_said_before_anything_is_judged(monkeypatch):
