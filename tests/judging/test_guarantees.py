@@ -35,9 +35,9 @@ def samples(draw, least=2):
 def test_the_next_unit_by_counting():
     """Of all orders of 5 different units, the last is the worst in 1/5, and inside the range of the others in 3/5."""
     orders = list(permutations(range(5)))
-    assert guarantees.beyond(4) == sum(last < min(seen) for *seen, last in orders) / len(orders) == 1 / 5
+    assert sum(last < min(seen) for *seen, last in orders) / len(orders) == 1 / (4 + 1)
     inside = sum(min(seen) < last < max(seen) for *seen, last in orders) / len(orders)
-    assert 1 - 2 * guarantees.beyond(4) == pytest.approx(inside)
+    assert pytest.approx(inside) == 1 - 2 / (4 + 1)
 
 
 def test_units_that_95_percent_needs():
@@ -45,7 +45,7 @@ def test_units_that_95_percent_needs():
     assert guarantees.units_for(sides=1) == 19  # 19 / 20
     for sides in (1, 2):
         enough = guarantees.units_for(sides=sides)
-        assert 1 - sides * guarantees.beyond(enough) >= 0.95 - 1e-12 > 1 - sides * guarantees.beyond(enough - 1)
+        assert 1 - sides / (enough + 1) >= 0.95 - 1e-12 > 1 - sides / enough
 
 
 def test_break_even_unit():

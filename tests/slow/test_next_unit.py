@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from deepval.judging.draws import cautious
-from deepval.judging.guarantees import betting, beyond, without_draws
+from deepval.judging.guarantees import betting, without_draws
 from deepval.tables.scores import align_all
 from deepval.tables.values import read_values
 from shared import shared_data
@@ -23,6 +23,11 @@ import intervals
 
 pytestmark = pytest.mark.slow
 BOUND, REPLICATIONS, DRAWS, NEW = 0.2, 400, 300, 10
+
+
+def beyond(units):
+    """The chance that a new unit is worse than the worst of these."""
+    return 1 / (units + 1)
 
 
 def at_cut(value, score, cut, share):

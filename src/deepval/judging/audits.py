@@ -56,7 +56,7 @@ def units(resamples: Resamples, scores: Sequence[Scores], allowances: Sequence[A
     if resamples.left_out.start == resamples.left_out.stop:
         return ()
     table, allowed = resamples.table, headline(allowances)
-    best = selections.by_unit(table, selections.best_weights(table, allowed) * table.decision_values)
+    best = selections.unit_sums(table, selections.best_weights(table, allowed) * table.decision_values)
     return unit_rows(resamples, allowed, best, scores)
 
 

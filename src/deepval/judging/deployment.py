@@ -201,9 +201,9 @@ def _threshold_of_purse(fields: dict[str, Any], resamples: Resamples, own: Score
     return _Accepted(
         fields,
         table.modes[-1:],
-        [selections.by_unit(resamples.table, share)],
+        [selections.unit_sums(resamples.table, share)],
         spend,
-        selections.by_unit(resamples.table, share * prices),
+        selections.unit_sums(resamples.table, share * prices),
     )
 
 
@@ -226,12 +226,12 @@ def _price(
         "tied": int(np.count_nonzero(bought.least != bought.most)),
         "target_rate": rate if allowed.costs is None else None,
     }
-    by_mode = [selections.by_unit(resamples.table, accepted) for accepted in (*acceptance.T, acceptance.sum(axis=1))]
+    by_mode = [selections.unit_sums(resamples.table, accepted) for accepted in (*acceptance.T, acceptance.sum(axis=1))]
     if allowed.costs is None:
         return _Accepted(fields, own.modes, by_mode)
     spend = allowed.budget.alpha * allowed.on(table).full - allowed.cost_of(own.name)
     return _Accepted(
-        fields, own.modes, by_mode, spend, selections.by_unit(resamples.table, (acceptance * costs).sum(axis=1))
+        fields, own.modes, by_mode, spend, selections.unit_sums(resamples.table, (acceptance * costs).sum(axis=1))
     )
 
 
@@ -253,10 +253,10 @@ def with_replay(
     `costs` are those of the modes above cheap on every judged input.
     """
     number = len(resamples.modes) - 1
-    by_mode = [selections.by_unit(resamples.table, (modes == mode).astype(float)) for mode in range(1, number + 1)]
+    by_mode = [selections.unit_sums(resamples.table, (modes == mode).astype(float)) for mode in range(1, number + 1)]
     taken = zip(resamples.modes[1:], _rates(resamples, by_mode), strict=True)
     rates = tuple(ModeRate(mode, rate) for mode, rate in taken)
-    (rate,) = _rates(resamples, [selections.by_unit(resamples.table, (modes > 0).astype(float))])
+    (rate,) = _rates(resamples, [selections.unit_sums(resamples.table, (modes > 0).astype(float))])
     paid = np.hstack([np.zeros((len(modes), 1)), costs])[np.arange(len(modes)), modes]
     spend = None if threshold.spend is None else float(paid.mean())
     return replace(

@@ -25,16 +25,11 @@ BETS = np.arange(1, 21) / 20
 """Shares of the capital that are bet on every unit."""
 
 
-def beyond(units: int) -> float:
-    """The chance that a new unit is worse than the worst of these: exact for exchangeable units without ties.
-
-    Each of the units + 1 is equally likely to be the worst. With ties the chance is smaller.
-    """
-    return 1 / (units + 1)
-
-
 def units_for(certainty: float = LEVEL, *, sides: int = 2) -> int:
-    """The smallest number of units whose range contains a new unit with this certainty, on one side or on both."""
+    """The smallest number of units whose range contains a new unit with this certainty, on one side or on both.
+
+    Each of the units + 1 is equally likely to be the worst: the chance of that is 1 / (units + 1), less with ties.
+    """
     return math.ceil(sides / (1 - certainty) - 1e-9) - 1
 
 

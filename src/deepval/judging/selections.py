@@ -93,10 +93,10 @@ def gains_by_unit(
         slots = int(allowed.slots(int(resamples.inputs[0]), cost))
         return scores.values.cut(slots).taken(slots)[1] if slots else np.zeros(len(resamples.unit_ids))
     table = in_memory(resamples).table
-    return by_unit(table, weights(table, scores, allowed, cost) * table.decision_values)
+    return unit_sums(table, weights(table, scores, allowed, cost) * table.decision_values)
 
 
-def by_unit(table: ValueTable, amount: Float[np.ndarray, "input"]) -> Float[np.ndarray, "unit"]:
+def unit_sums(table: ValueTable, amount: Float[np.ndarray, "input"]) -> Float[np.ndarray, "unit"]:
     """The sum of an amount, such as a gain or an acceptance, over the inputs of every unit."""
     some = np.flatnonzero(amount)  # bincount of no input has integers
     return np.bincount(table.unit[some], weights=amount[some], minlength=len(table.unit_ids)).astype(np.float64)
