@@ -199,6 +199,14 @@ def test_without_draws_there_is_a_second_opinion_and_the_next_unit():
     assert "vs random is within, with 95 % confidence: [-50.00%, 60.00%]." in first.replace("light [", "[")
 
 
+def test_estimated_losses_promise_nothing_about_the_next_unit():
+    table, scores = world(1)
+    row = row_of(quietly(deepval.evaluate, replace(table, estimated="Estimates."), scores, 0.25, draws=20))
+    assert (row.verdict is None, row.next_unit, row.units_compared) == (False, None, 0)
+    with pytest.raises(InputError, match="applies to measured losses"):
+        deepval.evaluate(replace(table, estimated="Estimates."), scores, 0.25, bound=0.9)
+
+
 def test_a_bound_without_a_verdict_is_printed_or_refused():
     table, scores = world(1)
     one = table.restrict(table.unit_ids[:1])

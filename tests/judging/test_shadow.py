@@ -179,6 +179,9 @@ def test_the_command_plans_by_loss(tmp_path):
     chance = columns.read(tmp_path / "own.csv").numbers("propensity")
     plan = deepval.shadow_plan(table, score, 0.03, signal=cheap)
     assert chance.tolist() == [plan.propensity(*pair) for pair in zip(score.tolist(), cheap.tolist(), strict=True)]
+    (tmp_path / "twice.csv").write_text("input,score,loss\n1,0.5,1\n1,0.5,1\n")
+    assert "'1' stands in rows 1 and 2" in run(*before, tmp_path / "no.csv", "--coming", tmp_path / "twice.csv").err
+    assert not (tmp_path / "no.csv").exists()
     code, _, err = run(*before, tmp_path / "new.csv", "--coming", tmp_path / "mine.csv")
     assert code != 0
     assert "loss" in err

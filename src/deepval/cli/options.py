@@ -261,6 +261,8 @@ def named_files(
         name, equals, file = text.partition("=")
         path = Path(file if equals else text)
         name = name if equals else name_of(path)
+        if not name:
+            raise InputError(f"{owners} need files, as FILE or NAME=FILE; {text!r} names none.")
         if name in files:
             raise InputError(f"{owners} need different names; {name!r} is given twice. Write NAME=FILE.")
         files[name] = path

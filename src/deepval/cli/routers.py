@@ -245,6 +245,7 @@ def shadow(
     raw, names = None if coming is None else columns.read(coming), ("score", "loss")[: 1 + by_loss]
     if raw is not None:
         raw.require("input", *names)
+        columns.refuse_repeated(raw.ids("input"), raw.source)
     now = (past.values, table.losses[:, 0])[: 1 + by_loss]
     future, *loss = now if raw is None else map(raw.numbers, names)
     more = {"signal": now[1], "coming_signal": loss[0]} if by_loss else {}
