@@ -13,15 +13,14 @@ from deepval.allocators import RECIPES, read_allocator
 from deepval.allocators.belief import COLUMNS, FEATURES, LONGEST, MOST, Belief, sightings, sightings_of
 from deepval.allocators.voi import DRAWS, Trail
 from deepval.cells.fitting import fit_on, recipes_for, refit, score_on
-from deepval.datasets import read_dataset
 from deepval.errors import InputError
 from deepval.features import Sight, glance
 from deepval.features.views import CheapMode, Past, View, objects_by_frame
 from deepval.perception.placing import monocular_objects
-from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.planners.controllers import BrakingRule
 from deepval.world.objects import box_objects
+from in_memory import read_dataset, read_detections
 from reference import belief as slow
 from shared import shared_data
 from view_worlds import MODES, car_view, glances_of, random_observed, random_view

@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 
 from deepval.allocators import FEATURE_SETS
-from deepval.datasets import read_dataset
 from deepval.errors import InputError
 from deepval.features import FEATURE_NAMES, FEATURES, Sight, cheap_features
 from deepval.features.views import CheapMode, View, grey, image_statistics
 from deepval.perception.placing import monocular_objects
-from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.world.objects import BrakingSettings, required_deceleration_mps2
 from driving import camera
+from in_memory import read_dataset, read_detections
 from project import ROOT
 from shared import shared_data
 from view_worlds import CALIBRATION, MODES, car_px, car_view, glances_of, random_view, shuffled
@@ -322,7 +321,7 @@ def test_the_made_up_cars_stand_where_they_are_put():
 
 @pytest.fixture(scope="module")
 def kitti():
-    return read_dataset("kitti", shared_data("kitti_tracking")).read(["0000", "0002", "0014"])
+    return read_dataset("kitti", shared_data("kitti_tracking"), ["0000", "0002", "0014"])
 
 
 @pytest.mark.shared

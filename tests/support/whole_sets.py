@@ -8,7 +8,6 @@ import numpy as np
 
 from deepval.allocators.pixel import BLOCKS, CHANNELS
 from deepval.arrays import Bool, Float
-from deepval.datasets.dataset import Recording
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
@@ -21,6 +20,7 @@ from deepval.results import Result
 from deepval.systems.outcomes import Outcomes, trivial_losses
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
+from in_memory import Recording, read_units
 
 
 class Viability(NamedTuple):
@@ -105,7 +105,7 @@ def write_unit(cache: Path, mode: str, *, unit: str, records: Sequence[FrameReco
 
 def read_kitti(root: Path | str, units: Sequence[str] | None = None, **options: Any) -> Recording:
     """The named sequences under `root` (all where None), in memory; the options are those of `Kitti`."""
-    return Kitti(root, **options).read(units)
+    return read_units(Kitti(root, **options), units)
 
 
 def pixel_parameters() -> int:

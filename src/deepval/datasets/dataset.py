@@ -82,53 +82,6 @@ class Dataset(ABC):
         """The named units, with lists replaced by their units."""
         return {unit for name in units for unit in self.unit_lists.get(name, (name,))}
 
-    def read(self, units: Sequence[str] | None = None) -> "Recording":
-        """Units in memory, all where None."""
-        pairs = [self.read_unit(unit) for unit in self.select(units)]
-        return Recording(self.name, tuple(scene for scene, _ in pairs), tuple(truth for _, truth in pairs))
-
-
-@dataclass(frozen=True, eq=False)
-class Recording(Dataset):
-    """A data set in memory: scenes and truths of the same units in the same order."""
-
-    called: str
-    scenes: tuple[Scene, ...]
-    truths: tuple[Truth, ...]
-
-    def __post_init__(self) -> None:
-        if self.units != tuple(truth.unit for truth in self.truths):
-            raise InputError(f"data set {self.called}: scenes and truths must be of the same units in the same order.")
-        for scene, truth in zip(self.scenes, self.truths, strict=True):
-            if len(scene) != truth.frames:
-                raise InputError(
-                    f"unit {scene.unit}: scene and truth must have equally many frames; "
-                    f"found {len(scene)} and {truth.frames}."
-                )
-
-    @property
-    def name(self) -> str:
-        """Name of the data set; it seeds the splits."""
-        return self.called
-
-    @property
-    def units(self) -> tuple[str, ...]:
-        """Ids of the units."""
-        return tuple(scene.unit for scene in self.scenes)
-
-    def files(self, unit: str) -> dict[str, Path]:
-        """None: it is in memory."""
-        return {}
-
-    def unit_ids(self) -> tuple[str, ...]:
-        """Ids of all its units, in order."""
-        return self.units
-
-    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """The scene and the reference of one unit."""
-        index = self.units.index(unit)
-        return self.scenes[index], self.truths[index]
-
 
 @dataclass(frozen=True)
 class FileUnits(Dataset):
