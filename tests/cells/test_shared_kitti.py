@@ -18,11 +18,10 @@ from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import check_coverage, coverage, persistent
 from deepval.perception.reported.losses import perception_losses
 from deepval.systems import SYSTEMS
-from deepval.systems.outcomes import outcomes
 from driving import scene
 from in_memory import read_dataset, read_detections
 from shared import shared_data
-from whole_sets import viability
+from whole_sets import outcomes, viability
 
 pytestmark = pytest.mark.shared
 KINDS = {"CIWT": "raw", "RRC": "probabilities"}

@@ -21,10 +21,10 @@ from deepval.errors import InputError
 from deepval.perception.reported.detections import NEVER_RUN
 from deepval.perception.reported.losses import LOSSES
 from deepval.systems import SYSTEMS
-from deepval.systems.outcomes import outcomes
 from driving import detections, objects, scene, truth
 from evidence_worlds import evidence_of, material_of, shared_of
 from in_memory import DetectionSet, Recording
+from whole_sets import outcomes
 from worlds import quietly
 
 

@@ -295,16 +295,6 @@ class View:
     def __len__(self) -> int:
         return len(self.scene)
 
-    def until(self, frames: int) -> "View":
-        """The view of the unit's first `frames` frames, without any later information."""
-        detections = self.detections
-        selected = detections.where(detections.frame < frames)
-        scene, report = self.scene.part(slice(frames)), replace(selected, status=detections.status[:frames])
-        if self.objects is None or self.connector_m is None:
-            return View(scene, report, self.mode)
-        objects = self.objects.where(self.objects.frame < frames)
-        return View(scene, report, self.mode, replace(objects, frames=len(scene)), self.connector_m[:frames])
-
     def observing(self, objects: Objects, connector_m: Float[np.ndarray, "time"] | None = None) -> "View":
         """The view with the planner's objects for the report; frames without a cheap run have no objects.
 
