@@ -6,17 +6,20 @@ the sequences at a time, and the outcomes are counted.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from deepval.datasets import read_dataset
+from deepval.datasets import open_dataset
 from deepval.geometry.classes import COCO_CLASSES
 from deepval.perception.profile import read_profile
-from deepval.perception.reported.detection_files import read_detections
+from deepval.perception.reported.detection_files import open_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import Detections
 from deepval.perception.simulation import detections_at, draw
+from deepval.world.scene import Scene
+from deepval.world.truth import Truth
 from detector_profile.check import agreement, goodness, goodness_lines
 from detector_profile.fit import fit_profile, streets, write_profile
 from detector_profile.outcomes import Specimen, all_outcomes, unit_names
@@ -39,17 +42,28 @@ FITTED_ON = (
 )
 
 
+def drives(root: Path, units: Sequence[str]) -> list[tuple[Scene, Truth]]:
+    """The scene and the reference of some sequences."""
+    source = open_dataset("kitti", root / "kitti_tracking")
+    return [source.read_unit(unit) for unit in source.select(units)]
+
+
+def specimens(path: Path, size: int, pairs: Sequence[tuple[Scene, Truth]], source: Source) -> list[Specimen]:
+    """The detections of a file on some drives."""
+    found = open_detections(path, source=source, units=[scene.unit for scene, _ in pairs])
+    found.check_units([scene.unit for scene, _ in pairs])
+    return [Specimen(size, scene, truth, found.on(scene)) for scene, truth in pairs]
+
+
 def read_samples(root: Path) -> list[Specimen]:
     """Every mode on every unit with pictures and a reference."""
     samples = []
     for name, (units, sizes) in SETS.items():
-        data = read_dataset("kitti", root / "kitti_tracking", units=units)
-        run = None if "lowres" in name else {scene.unit: scene.has_image for scene in data.scenes}
+        pairs = drives(root, units)
+        run = None if "lowres" in name else {scene.unit: scene.has_image for scene, _ in pairs}
         for size in sizes:
             path = root / "kitti_tracking" / "detections" / f"{name}_{size}.parquet"
-            found = read_detections(path, data.scenes, source=Source(frames_run=run))
-            pairs = zip(data.scenes, data.truths, strict=True)
-            samples += [Specimen(size, scene, truth, found[scene.unit]) for scene, truth in pairs]
+            samples += specimens(path, size, pairs, Source(frames_run=run))
     return samples
 
 
@@ -80,10 +94,10 @@ def unlabelled(root: Path, size: int) -> list[Detections]:
 
 def agreement_lines(root: Path) -> list[str]:
     """How well modes agree on drives without labels, and in simulation on other labelled sequences."""
-    profile, data = read_profile(TARGET), read_dataset("kitti", root / "kitti_tracking", units=OTHERS)
+    profile = read_profile(TARGET)
     drawn = [
         draw(profile, scene, truth=truth, rng=np.random.default_rng(place))
-        for place, (scene, truth) in enumerate(zip(data.scenes, data.truths, strict=True))
+        for place, (scene, truth) in enumerate(drives(root, OTHERS))
     ]
     lines = []
     for cheap in (320, 384, 512):
@@ -108,13 +122,9 @@ def more_samples(root: Path) -> list[Specimen]:
 
     with (root / "kitti_more" / "frames.csv").open(encoding="utf-8") as file:
         units = sorted({row["seq"] for row in csv.DictReader(file)})
-    data = read_dataset("kitti", root / "kitti_tracking", units=units)
-    samples = []
-    for size in SETS["yolov8s"][1]:
-        reported = read_detections(root / "kitti_more" / "detections" / f"yolov8s_{size}.parquet", data.scenes)
-        pairs = zip(data.scenes, data.truths, strict=True)
-        samples += [Specimen(size, scene, truth, reported[scene.unit]) for scene, truth in pairs]
-    return samples
+    pairs, detections = drives(root, units), root / "kitti_more" / "detections"
+    sizes = SETS["yolov8s"][1]
+    return [item for size in sizes for item in specimens(detections / f"yolov8s_{size}.parquet", size, pairs, Source())]
 
 
 def more_lines(root: Path) -> list[str]:

@@ -3,14 +3,22 @@
 Run: python tools/make_feature_table.py
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from deepval.allocators.feature_sets import MEMORY_FEATURES
 from deepval.features import cheap
-from deepval.features.cheap import FEATURES, TRACKED_FEATURES, markdown
+from deepval.features.cheap import FEATURES, TRACKED_FEATURES, Feature
 from deepval.files.writing import write_atomically
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "generated" / "features.md"
+
+
+def markdown(features: Sequence[Feature]) -> str:
+    """The features as a Markdown table."""
+    bar = r"\|"
+    lines = [f"| {n} | `{f.name}` | {f.group} | {f.formula.replace('|', bar)} |" for n, f in enumerate(features, 1)]
+    return "\n".join(["| # | name | group | formula |", "|--:|---|---|---|", *lines]) + "\n"
 
 
 def page() -> str:

@@ -47,6 +47,17 @@ def number(value: Any, what: str) -> float:
     raise InputError(f"{what} must be a number; found {quote(value)}.")
 
 
+def number_in(text: str, option: str) -> float:
+    """A finite number in the text of an option, such as the part after NAME=."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"{option} must hold finite numbers; found {text!r}.")
+    return value
+
+
 def share_of_inputs(alpha: Any, what: str = "alpha") -> float:
     """A share of inputs in (0, 1]."""
     if isinstance(alpha, bool) or not isinstance(alpha, int | float | np.number) or not 0 < alpha <= 1:

@@ -30,7 +30,7 @@ from deepval.features import Sight, glance
 from deepval.features.views import CheapMode, View, frames_of
 from deepval.judging.policies import AdaptiveThreshold, CausalCap, FrozenThreshold
 from evidence_worlds import shared_of
-from view_worlds import MODES, car_view, glances_of, random_observed, random_view, shuffled
+from view_worlds import MODES, car_view, glances_of, random_observed, random_view, shuffled, until
 from worlds import quietly
 
 NAMES = (*SIGNALS, *LEARNED)
@@ -163,7 +163,7 @@ def first_past():
 def looked_at():
     """Some units, each as a whole, cut off early, and as its frames arrive."""
     views = (ladder_cell().views[0], failing_cell().views[1], *random_views())
-    return [(Sight(view), Sight(view.until(7)), tuple(glances_of(view, past=first_past()))) for view in views]
+    return [(Sight(view), Sight(until(view, 7)), tuple(glances_of(view, past=first_past()))) for view in views]
 
 
 @every_allocator

@@ -9,7 +9,7 @@ from deepval.allocators import FEATURE_SETS
 from deepval.allocators.allocator import SIGNALS, Criticality, EgoSpeed, Lost, Memory, Uncertainty
 from deepval.features import Sight
 from deepval.features.views import CheapMode
-from view_worlds import CALIBRATION, car_view, glances_of, random_view, shuffled
+from view_worlds import CALIBRATION, car_view, glances_of, random_view, shuffled, until
 
 
 def stopping(range_m, speed):
@@ -84,8 +84,8 @@ def test_laws_of_every_signal(name):
         assert whole.tobytes() == signal.score(Sight(view)).tobytes()
         assert whole.tobytes() == signal.score(shuffled(view, rng)).tobytes()
         assert whole.tobytes() == np.array([signal.score_frame(seen) for seen in glances_of(view)]).tobytes()
-        until = int(rng.integers(1, len(view) + 1))
-        assert whole[:until].tobytes() == signal.score(view.until(until)).tobytes()
+        frames = int(rng.integers(1, len(view) + 1))
+        assert whole[:frames].tobytes() == signal.score(until(view, frames)).tobytes()
         np.testing.assert_array_equal(view.detections.box_px, before)
 
 

@@ -13,15 +13,14 @@ from deepval.allocators import RECIPES, read_allocator
 from deepval.allocators.belief import COLUMNS, FEATURES, LONGEST, MOST, Belief, sightings, sightings_of
 from deepval.allocators.voi import DRAWS, Trail
 from deepval.cells.fitting import fit_on, recipes_for, refit, score_on
-from deepval.datasets import read_dataset
 from deepval.errors import InputError
 from deepval.features import Sight, glance
-from deepval.features.views import CheapMode, Past, View, objects_by_frame
+from deepval.features.views import CheapMode, Past, View
 from deepval.perception.placing import monocular_objects
-from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.planners.controllers import BrakingRule
 from deepval.world.objects import box_objects
+from in_memory import read_dataset, read_detections
 from reference import belief as slow
 from shared import shared_data
 from view_worlds import MODES, car_view, glances_of, random_observed, random_view
@@ -75,7 +74,7 @@ def test_on_real_boxes_a_belief_is_what_its_plain_twin_holds():
     report = read_detections(path, [scene], source=Source(scores="raw"))[scene.unit]
     view = View(scene.part(slice(120)), replace(report.where(report.frame < 120), status=report.status[:120]))
     view = replace(view, mode=CheapMode("raw"))
-    lifted = list(objects_by_frame(monocular_objects(view.detections, view.scene)))
+    lifted = list(monocular_objects(view.detections, view.scene).by_frame())
     for seen, expected in zip(glances_of(view), lifted, strict=True):
         found = sightings(seen).obstacles
         order, other = np.argsort(found.near_m), np.argsort(expected.near_m)
@@ -188,7 +187,7 @@ def test_feedback_knows_the_full_output_of_escalated_frames_only():
     cell, allocator, rng = ladder_cell(), learned(FEEDBACK), np.random.default_rng(4)
     changes = []
     for view, outputs in zip(cell.views, cell.outputs, strict=True):
-        sight, full = Sight(view), list(objects_by_frame(outputs.full))
+        sight, full = Sight(view), list(outputs.full.by_frame())
         scores, escalated = on_policy(allocator, sight, full, bar=0.05)
         others = [one if used else some_objects(rng, 5) for one, used in zip(full, escalated, strict=True)]
         again, same = on_policy(allocator, sight, others, bar=0.05)

@@ -23,7 +23,7 @@ from deepval.geometry.vehicle import ZOE
 from deepval.judging.policies import FrozenThreshold
 from deepval.perception.placing import PLACINGS
 from street import Street, street
-from view_worlds import columns_of, glances_of, shuffled
+from view_worlds import columns_of, glances_of, shuffled, until
 from worlds import quietly
 
 OBSERVERS = ("gate-ridge", "gate-gbm", "gate-multi-fidelity", "router-mlp-value", "router-mlp-binary")
@@ -165,7 +165,7 @@ def test_frame_by_frame_gives_the_bits_of_the_whole_unit(name):
         found = allocator(name)
         whole = found.score(view)
         assert np.array([found.score_frame(seen) for seen in glances_of(view)]).tobytes() == whole.tobytes()
-        assert found.score(view.until(7)).tobytes() == whole[:7].tobytes()
+        assert found.score(until(view, 7)).tobytes() == whole[:7].tobytes()
         assert found.score(shuffled(view, rng)).tobytes() == whole.tobytes()
         assert np.isnan(whole.reshape(len(view), -1)).any(axis=1).tolist() == (~view.detections.run).tolist()
 

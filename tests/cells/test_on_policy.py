@@ -29,6 +29,7 @@ from deepval.judging.resamples import Resamples
 from deepval.results import Result
 from deepval.world.objects import Outputs
 from shared import shared_data
+from view_worlds import until
 from worlds import quietly
 
 pytestmark = pytest.mark.filterwarnings("ignore::deepval.errors.InputWarning")  # few units, to be quick
@@ -114,7 +115,7 @@ def test_full_outputs_of_escalated_frames_do_change_scores():
 def test_later_frames_change_no_earlier_decision(policy, frames):
     cell = pair_cell()
     part = replace(cell)
-    part.__dict__["views"] = tuple(view.until(frames) for view in cell.views)
+    part.__dict__["views"] = tuple(until(view, frames) for view in cell.views)
     part.__dict__["sights"] = tuple(Sight(view) for view in part.views)
     cut = [own.full.where(own.full.frame < frames) for own in cell.outputs]
     part.__dict__["outputs"] = tuple(Outputs(replace(full, frames=frames), full) for full in cut)
@@ -129,7 +130,7 @@ def test_a_session_cannot_look_at_later_frames():
     # What a session gets is one frame and bounded memory; all that it can reach is the same if the unit ends there.
     sight = pair_cell().sights[0]
     for frame in (0, 7, 23):
-        own, cut = sight.glances[frame], Sight(sight.view.until(frame + 1)).glances[frame]
+        own, cut = sight.glances[frame], Sight(until(sight.view, frame + 1)).glances[frame]
         assert own.row == pytest.approx(cut.row, nan_ok=True, rel=0, abs=0)
         assert own.past.frames == cut.past.frames == frame
         assert {f.name for f in fields(own.frame)} & {"scene", "truth", "outputs"} == set()

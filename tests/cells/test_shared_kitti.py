@@ -12,18 +12,16 @@ import deepval
 from deepval.cells.build import built
 from deepval.cells.sources import read_specification
 from deepval.cells.spec import CellSpec
-from deepval.datasets import read_dataset
 from deepval.errors import InputError, InputWarning
 from deepval.perception.placing import lift_bias, monocular_objects, oracle_objects
-from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import check_coverage, coverage, persistent
 from deepval.perception.reported.losses import perception_losses
 from deepval.systems import SYSTEMS
-from deepval.systems.outcomes import outcomes
 from driving import scene
+from in_memory import read_dataset, read_detections
 from shared import shared_data
-from whole_sets import viability
+from whole_sets import outcomes, viability
 
 pytestmark = pytest.mark.shared
 KINDS = {"CIWT": "raw", "RRC": "probabilities"}
@@ -115,7 +113,7 @@ def test_published_cells(kitti, perceived, names, geometry, system, expected):
 
 @pytest.mark.parametrize(("name", "median_m"), [("RRC", 0.73), ("CIWT", 1.00)])
 def test_lift_bias_near_the_vehicle(kitti, modes, name, median_m):
-    near = lift_bias(modes[name], kitti.scenes, truths=kitti.truths)[0]
+    near = lift_bias(modes[name].units, kitti.scenes, truths=kitti.truths)[0]
     assert near.mean_m == pytest.approx(1.34, abs=0.01)
     assert near.median_m == pytest.approx(median_m, abs=0.005)
     assert near.detections > 4000

@@ -3,11 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deepval.datasets import read_dataset
-from deepval.datasets.dataset import Recording
 from deepval.datasets.kitti import read_calibration
 from deepval.errors import InputError
 from driving import camera, scene, truth
+from in_memory import Recording, read_dataset, read_units
 from whole_sets import read_kitti as read
 
 P2 = "720 0 610 72 0 720 173 0 0 0 1 0"
@@ -231,9 +230,9 @@ def test_scenes_check_themselves():
 
 def test_data_sets_pair_scenes_with_truths():
     whole = Recording("x", (scene(3, unit="a"), scene(2, unit="b")), (truth([], 3, unit="a"), truth([], 2, unit="b")))
-    assert whole.read(["b"]).units == ("b",)
+    assert read_units(whole, ["b"]).units == ("b",)
     with pytest.raises(InputError, match="found z"):
-        whole.read(["z"])
+        read_units(whole, ["z"])
     with pytest.raises(InputError, match="same units"):
         Recording("x", (scene(3, unit="a"),), (truth([], 3, unit="b"),))
     with pytest.raises(InputError, match="equally many frames"):

@@ -9,7 +9,7 @@ from operator import attrgetter
 import numpy as np
 import pytest
 
-from deepval.datasets import DATASETS, read_dataset
+from deepval.datasets import DATASETS
 from deepval.datasets.synthetic import (
     MODES,
     SceneParts,
@@ -21,7 +21,6 @@ from deepval.datasets.synthetic import (
     in_picture,
     kitti_camera,
     occlusion_level,
-    read,
     solid_corners_m,
     visible,
     visible_share,
@@ -31,8 +30,8 @@ from deepval.datasets.synthetic.render import Pictures, pictures_of, write_pictu
 from deepval.datasets.synthetic.traffic import STREETS, Drive
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
-from deepval.perception.reported.detections import DetectionSet
 from deepval.world.truth import Truth
+from in_memory import DetectionSet, read_dataset, read_units, read_world
 
 SMALL = WorldSettings(scenes=6, frames=12)
 COLUMNS = (
@@ -49,7 +48,7 @@ COLUMNS = (
 def make_world(seed, *, settings=None, modes=None, units=None):
     """The data set of a seed and, for each mode, the detections on it."""
     settings = settings or WorldSettings()
-    data, sets = Synthetic(seed=seed, settings=settings).read(units), {}
+    data, sets = read_units(Synthetic(seed=seed, settings=settings), units), {}
     for name, size in (modes or MODES).items():
         reader, pairs = Simulated(seed, settings, size), zip(data.scenes, data.truths, strict=True)
         detections = {scene.unit: reader.detections(scene, truth) for scene, truth in pairs}
@@ -356,22 +355,22 @@ def test_packing_is_undone_by_unpacking():
 def test_pictures_can_be_written_and_found_again(tmp_path):
     from PIL import Image
 
-    world = read(tmp_path, units=["scene-01"], seed=2, scenes=3, frames=2, picture_format="png")
+    world = read_world(tmp_path, units=["scene-01"], seed=2, scenes=3, frames=2, picture_format="png")
     (scene,) = world.scenes
-    drawn = read(None, units=["scene-01"], seed=2, scenes=3, frames=2).scenes[0].images
+    drawn = read_world(None, units=["scene-01"], seed=2, scenes=3, frames=2).scenes[0].images
     assert scene.images is None
     assert scene.has_image.all()
     assert all(path is not None and path.suffix == ".png" for path in scene.image_paths)
     np.testing.assert_array_equal(np.asarray(Image.open(scene.image_source(1))), drawn[1])
     stamp = scene.image_paths[0].stat().st_mtime_ns
-    again = read(tmp_path, units=["scene-01"], seed=2, scenes=3, frames=2, picture_format="png").scenes[0]
+    again = read_world(tmp_path, units=["scene-01"], seed=2, scenes=3, frames=2, picture_format="png").scenes[0]
     assert again.image_paths[0].stat().st_mtime_ns == stamp
-    other = read(tmp_path, units=["scene-01"], seed=3, scenes=3, frames=2, picture_format="png").scenes[0]
+    other = read_world(tmp_path, units=["scene-01"], seed=3, scenes=3, frames=2, picture_format="png").scenes[0]
     assert other.image_paths[0] != scene.image_paths[0]
     write_picture(drawn[0], tmp_path / "one.jpg")
     assert np.abs(np.asarray(Image.open(tmp_path / "one.jpg")).astype(int) - drawn[0]).mean() < 6
     with pytest.raises(InputError, match="jpg or png"):
-        read(tmp_path, units=["scene-01"], scenes=3, frames=2, picture_format="gif")
+        read_world(tmp_path, units=["scene-01"], scenes=3, frames=2, picture_format="gif")
 
 
 def test_the_world_is_in_the_table_of_data_sets():

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 
 from deepval.allocators import FEATURE_SETS
-from deepval.datasets import read_dataset
 from deepval.errors import InputError
 from deepval.features import FEATURE_NAMES, FEATURES, Sight, cheap_features
 from deepval.features.views import CheapMode, View, grey, image_statistics
 from deepval.perception.placing import monocular_objects
-from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.world.objects import BrakingSettings, required_deceleration_mps2
 from driving import camera
+from in_memory import read_dataset, read_detections
 from project import ROOT
 from shared import shared_data
-from view_worlds import CALIBRATION, MODES, car_px, car_view, glances_of, random_view, shuffled
+from view_worlds import CALIBRATION, MODES, car_px, car_view, glances_of, random_view, shuffled, until
 
 FRONT = FEATURE_SETS["cheap+memory"]
 WIDTHS_M = {"required": 1.2, "required_wider_03": 1.5, "required_wider_08": 2.0, "required_narrower_04": 1.2 - 0.4}
@@ -290,8 +289,8 @@ def test_later_frames_never_matter():
     rng = np.random.default_rng(6)
     for _ in range(12):
         view = random_view(rng, images=bool(rng.random() < 0.3))
-        until = int(rng.integers(1, len(view) + 1))
-        assert rows(view.until(until)).tobytes() == rows(view)[:until].tobytes()
+        frames = int(rng.integers(1, len(view) + 1))
+        assert rows(until(view, frames)).tobytes() == rows(view)[:frames].tobytes()
 
 
 def test_confidence_statistics_are_those_of_numpy():
@@ -322,7 +321,7 @@ def test_the_made_up_cars_stand_where_they_are_put():
 
 @pytest.fixture(scope="module")
 def kitti():
-    return read_dataset("kitti", shared_data("kitti_tracking")).read(["0000", "0002", "0014"])
+    return read_dataset("kitti", shared_data("kitti_tracking"), ["0000", "0002", "0014"])
 
 
 @pytest.mark.shared
@@ -349,7 +348,7 @@ def test_real_pictures_give_the_same_bits(kitti):
     path = shared_data("kitti_tracking", "detections", "RRC.parquet")
     found = read_detections(path, kitti.scenes)
     drive = next(scene for scene in kitti.scenes if scene.unit == "0002")
-    view = View(drive, found["0002"], CheapMode("probabilities", 0.25)).until(6)
+    view = until(View(drive, found["0002"], CheapMode("probabilities", 0.25)), 6)
     assert same_bits(view) == 6
     pictured = rows(view)[1:, [FEATURE_NAMES.index(name) for name in IMAGE]]
     assert np.isfinite(pictured).all()

@@ -17,7 +17,7 @@ from deepval.geometry.vehicle import ZOE
 from deepval.world.lanes import Lane, LaneMap
 from driving import detections, scene
 from street import ROAD, pose_at
-from view_worlds import glances_of, observed, random_observed, shuffled
+from view_worlds import glances_of, observed, random_observed, shuffled, until
 
 FRONT_M, HALF_M, CENTRE_M = 3.244, 1.73 / 2, (3.244 - 0.84) / 2
 CAR = (13.244, 17.244, -0.9, 0.9)
@@ -217,7 +217,7 @@ SEEING = ("tracked", "track-list")
 
 def test_frame_by_frame_gives_the_bits_of_the_unit_and_the_future_does_not_matter():
     for view in views(12):
-        early = view.until(7)
+        early = until(view, 7)
         assert (len(early), early.objects.frames) == (7, 7)
         for name in SEEING:
             whole = FEATURE_SETS[name].rows(Sight(view))

@@ -12,7 +12,7 @@ from deepval.features import glance
 from deepval.features.views import CheapMode, Frame, Past, View, frames_of, picture
 from deepval.perception.reported.detections import Calibration
 from driving import detections, scene
-from view_worlds import CALIBRATION, car_px, car_view, random_view
+from view_worlds import CALIBRATION, car_px, car_view, random_view, until
 
 
 def test_a_view_holds_nothing_but_the_scene_the_cheap_mode_and_what_it_observes():
@@ -78,13 +78,13 @@ def test_frames_say_where_the_mode_was_not_run():
 
 def test_the_view_until_a_frame_forgets_what_comes_later():
     view = random_view(np.random.default_rng(3), 9, images=True)
-    shorter = view.until(5)
+    shorter = until(view, 5)
     assert len(shorter) == len(shorter.scene) == 5
     assert (shorter.detections.frame < 5).all()
     for one, other in zip(frames_of(shorter), frames_of(view), strict=False):
         np.testing.assert_array_equal(one.box_px, other.box_px)
         np.testing.assert_array_equal(one.image, other.image)
-    assert len(list(frames_of(view.until(0)))) == 0
+    assert len(list(frames_of(until(view, 0)))) == 0
 
 
 def test_pictures_come_from_memory_or_from_files(tmp_path):

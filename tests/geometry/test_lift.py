@@ -18,7 +18,6 @@ from deepval.geometry.camera import (
 )
 from deepval.geometry.classes import HEIGHT_M, LENGTH_M, SUPER_CLASS, lookup, super_class
 from deepval.perception.placing import lift_bias, monocular_objects
-from deepval.perception.reported.detections import DetectionSet
 from driving import CAMERA_AXES, camera, detections, scene, truth
 from reference import driving as slow
 
@@ -101,8 +100,7 @@ def test_lift_bias_per_band_counts_matched_cars_only():
     box = (560.0, 125.0, 660.0, 245.0)
     found = detections([(0, "Car", 1.0, *box), (0, "Car", 1.0, 5.0, 5.0, 9.0, 9.0), (0, "Van", 1.0, *box)], 1)
     reference = truth([(0, "Car", 1, 0, box, (10.0, 14.0, -1.0, 1.0), 0.0)], 1)
-    modes = DetectionSet("m", "probabilities", {"0000": found})
-    near, far = lift_bias(modes, [drive], truths=[reference], bands_m=[(0.0, 15.0), (15.0, 30.0)])
+    near, far = lift_bias({"0000": found}, [drive], truths=[reference], bands_m=[(0.0, 15.0), (15.0, 30.0)])
     excess = monocular_objects(found, drive).near_m[0] - 10.0
     assert (near.detections, near.mean_m, near.median_m) == (1, pytest.approx(excess), pytest.approx(excess))
     # A camera without pitch: the axes of camera and vehicle agree, and the whole transform changes nothing.

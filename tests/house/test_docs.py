@@ -23,13 +23,12 @@ from deepval.allocators.allocator import SIGNALS
 from deepval.allocators.models import Boosting, Mlp, Ridge
 from deepval.allocators.voi import SimulatedValueRecipe
 from deepval.cli import COMMANDS
-from deepval.datasets import read_dataset
 from deepval.fit_targets import TARGETS
-from deepval.perception.reported.detection_files import read_detections
 from deepval.protocol import tracks
 from deepval.report import FORMS
 from deepval.systems import SYSTEMS
 from doc_blocks import blocks_of, run_page
+from in_memory import read_dataset, read_detections
 from kitti_files import write_kitti
 from project import ROOT
 from shared import shared_data

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepval.datasets import read_dataset
 from deepval.errors import InputError
 from deepval.geometry.classes import SUPER_CLASS
 from deepval.perception.reported import ap_swap as module
@@ -20,11 +19,11 @@ from deepval.perception.reported.ap_swap import (
     join_units,
     released_gains,
 )
-from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import NEVER_RUN, calibrate
 from deepval.perception.reported.losses import area, fit_calibration, graded_scores, precision_curve
 from driving import detections, random_boxes, truth
+from in_memory import read_dataset, read_detections
 from reference import ap_swap as slow
 from reference import matching as slow_matching
 from shared import shared_data

@@ -12,7 +12,6 @@ from deepval.cells import sources
 from deepval.cells.build import built
 from deepval.cells.folder import read_cell
 from deepval.cells.spec import specs
-from deepval.datasets import Recording
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.boxes import frame_pairs, iou
@@ -29,6 +28,7 @@ from deepval.perception.placing import Tracks
 from deepval.perception.profile import Conditions, logit, read_profile
 from deepval.perception.reported.score_thresholds import GRID, count_matching_point
 from driving import camera, detections, scene, truth
+from in_memory import Recording
 from kitti_files import write_kitti
 from observed_recall import observed_tracks
 from shared import shared_data

@@ -8,7 +8,6 @@ import pytest
 from deepval.errors import InputError, InputWarning
 from deepval.geometry.classes import CLASSES, HEIGHT_M, KITTI_CLASSES, LENGTH_M, lookup, super_class
 from deepval.perception.reported.cache import FrameRecord
-from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detection_rows import Source
 from deepval.perception.reported.detections import (
     DONE,
@@ -16,7 +15,6 @@ from deepval.perception.reported.detections import (
     NEVER_RUN,
     Calibration,
     Coverage,
-    DetectionSet,
     calibrate,
     check_coverage,
     check_whole,
@@ -25,6 +23,7 @@ from deepval.perception.reported.detections import (
 from deepval.perception.reported.losses import fit_calibration, graded_scores
 from deepval.perception.running.decoding import FrameDetections
 from driving import detections, scene, truth
+from in_memory import DetectionSet, read_detections
 from whole_sets import write_unit
 
 SCENES = [scene(3, unit="0000"), scene(2, unit="0001")]

@@ -17,11 +17,11 @@ from deepval.geometry.classes import CLASSES, LENGTH_M, SUPER_CLASS, WIDTH_M, su
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.perception.modes import EveryReference, Nothing, Profiled
 from deepval.perception.placing import PLACINGS, Tracks, monocular_objects
-from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.reported.detections import Detections, ground_boxes, has_ground_boxes
 from deepval.perception.reported.losses import MOST_APART_M, OnGround, ground_losses, ground_matching, near_pairs
 from deepval.world.objects import Objects
 from driving import camera, detections, known, scene, truth
+from in_memory import read_detections
 from shared import shared_data
 
 KINDS = (*CLASSES, "Traffic_cone", "Barrier")

@@ -23,12 +23,12 @@ from deepval.errors import InputError, InputWarning
 from deepval.metering.cost_cards import read_entries, write_entries
 from deepval.metering.timing import Timing
 from deepval.perception.reported import cache as store
-from deepval.perception.reported.detection_files import read_detections
 from deepval.perception.running import perceive as perceiving
 from deepval.perception.running.detector import DetectorConfig, decode_image, detect, load_detector
 from deepval.perception.running.mode_costs import ModeCost, cost_entry, measure_mode
 from deepval.perception.running.perceive import Progress, perceive, units_in_folder
 from driving import scene
+from in_memory import read_detections
 from shared import shared_data
 
 SIZES = (64, 96)

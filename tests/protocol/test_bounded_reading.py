@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from deepval.protocol.cards import card_content
 from deepval.protocol.leaderboard import leaderboard, write_leaderboard
 from deepval.protocol.submission_child import NO_MEMORY, Limits
 from deepval.protocol.submission_files import read_folder
-from deepval.protocol.submissions import breakdown, check, check_all, reader, wanted
+from deepval.protocol.submissions import Reader, breakdown, check, check_all, wanted
 from deepval.protocol.tracks import read_cells
 from lying_parquet import lying_parquet
 from only_where import memory_is_bounded, names_are_bytes
@@ -167,7 +168,7 @@ def test_scores_of_every_mode_come_through(folder, cells):
     (folder / "scores" / f"{CELL}.csv").write_text("input,score_middle,score_full\n" + "".join(rows))
     path = folder.parent / "wanted.npz"
     submissions.write_wanted(path, {CELL: told})
-    with reader(path) as reads:
+    with closing(Reader(path)) as reads:
         found = submissions._check_folder(folder, {CELL: told}, reads, Limits()).submission.scores[CELL]
     assert found.modes == ("middle", "full")
     assert found.values.tolist() == [[i, -i] for i in range(len(rows))]

@@ -19,6 +19,7 @@ from deepval.protocol import tracks as official
 from deepval.systems import SYSTEMS
 from deepval.systems.system import constants
 from deepval.tables.costs import PROFILES
+from in_memory import read_units
 from shared import shared_data
 
 SMALL = WorldSettings(scenes=4, frames=16)
@@ -293,7 +294,7 @@ def test_public_detections_on_this_machine_make_the_tracks_cells():
         return official.track_match(spec, None)
 
     assert found(files) == (cell, ())
-    assert sum(map(len, Kitti(root).read().scenes)) == cell.definition["dataset"]["inputs"]
+    assert sum(map(len, read_units(Kitti(root)).scenes)) == cell.definition["dataset"]["inputs"]
     other = root / "detections" / "YOLOv3-SORT.parquet"
     faked = found([replace(files[0], path=other), files[1]])
     assert faked.cell == cell

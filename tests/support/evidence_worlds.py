@@ -10,9 +10,9 @@ from deepval.cells.build import built
 from deepval.cells.spec import Material, ModeSpec, Split, specs
 from deepval.diagnostics import Evidence
 from deepval.perception.reported.detection_rows import ModeReader
-from deepval.perception.reported.detections import DetectionSet
 from deepval.tables.keys import positions
 from deepval.tables.values import ValueTable
+from in_memory import DetectionSet, read_units
 from worlds import quietly
 
 
@@ -48,7 +48,7 @@ def material_of(recording, reports, *, threshold=None):
 
 def in_memory(found):
     """The same material read into memory, so that parts of it can be replaced."""
-    recording = found.source.read(found.units)
+    recording = read_units(found.source, found.units)
     pairs = list(zip(recording.scenes, recording.truths, strict=True))
     modes = []
     for mode in found.modes:

@@ -53,6 +53,7 @@ from deepval.protocol.tracks import read_cells
 from deepval.report import FORMS, html
 from fault_worlds import write_fault_world
 from fuzzed import changed
+from in_memory import over
 from kitti_files import write_kitti
 from mutations import mutate_database, mutated, mutated_table, mutated_text
 from protocol_worlds import toml
@@ -505,7 +506,7 @@ def other_subjects(home: Path) -> list[Subject]:
     shutil.copy(Path(profile.__file__).parent / "profiles" / f"{profile.DEFAULT}.toml", home / "profile.toml")
 
     def found(name: str, **options: Any) -> Callable[[], object]:
-        return lambda: open_detections(home / name, **options).over(scenes)
+        return lambda: over(open_detections(home / name, **options), scenes)
 
     def submitted() -> object:
         return read_folder(home / "subs" / "s1", told)

@@ -138,3 +138,14 @@ def glances_of(view, *, images=True, past=Past()):  # noqa: B008 a tuple
         seen = glance(frame, past, mode=view.mode)
         yield seen
         past = seen.after
+
+
+def until(view, frames):
+    """The view of the unit's first `frames` frames, without any later information."""
+    detections = view.detections
+    selected = detections.where(detections.frame < frames)
+    scene, report = view.scene.part(slice(frames)), replace(selected, status=detections.status[:frames])
+    if view.objects is None or view.connector_m is None:
+        return View(scene, report, view.mode)
+    objects = view.objects.where(view.objects.frame < frames)
+    return View(scene, report, view.mode, replace(objects, frames=len(scene)), view.connector_m[:frames])

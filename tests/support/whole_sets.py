@@ -8,7 +8,6 @@ import numpy as np
 
 from deepval.allocators.pixel import BLOCKS, CHANNELS
 from deepval.arrays import Bool, Float
-from deepval.datasets.dataset import Recording
 from deepval.datasets.kitti import Kitti
 from deepval.errors import InputError
 from deepval.geometry.classes import super_class
@@ -18,9 +17,12 @@ from deepval.perception.reported.detections import Detections
 from deepval.perception.reported.losses import Rule, area, greedy_matches, match_candidates, precision_curve
 from deepval.protocol.standings import Standing, standings_of_bases
 from deepval.results import Result
-from deepval.systems.outcomes import Outcomes, trivial_losses
+from deepval.systems.outcomes import Outcomes, branches, join_outcomes, trivial_losses, unit_outcomes
+from deepval.systems.system import System
+from deepval.world.objects import Objects
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
+from in_memory import Recording, read_units
 
 
 class Viability(NamedTuple):
@@ -105,7 +107,7 @@ def write_unit(cache: Path, mode: str, *, unit: str, records: Sequence[FrameReco
 
 def read_kitti(root: Path | str, units: Sequence[str] | None = None, **options: Any) -> Recording:
     """The named sequences under `root` (all where None), in memory; the options are those of `Kitti`."""
-    return Kitti(root, **options).read(units)
+    return read_units(Kitti(root, **options), units)
 
 
 def pixel_parameters() -> int:
@@ -123,3 +125,20 @@ def standings(results: Mapping[str, Result], *, unranked: Collection[str] = ()) 
         unranked: Allocators that get no rank and do not affect the ranks of others.
     """
     return standings_of_bases({cell: basis(result) for cell, result in results.items()}, unranked=unranked)
+
+
+def outcomes(
+    system: System,
+    scenes: Sequence[Scene],
+    truths: Sequence[Truth],
+    *,
+    perceived: Mapping[str, Sequence[Objects]],
+    run: Mapping[str, Sequence[np.ndarray]] | None = None,
+) -> Outcomes:
+    """Losses of every mode on every input of several units; `perceived` and `run` have one item per unit."""
+    parts = []
+    for index, (scene, truth) in enumerate(zip(scenes, truths, strict=True)):
+        marks = None if run is None else {mode: marks[index] for mode, marks in run.items()}
+        plans = branches(system, scene, {mode: objects[index] for mode, objects in perceived.items()}, marks)
+        parts.append(unit_outcomes(system, scene, truth, branches=plans, run=marks))
+    return join_outcomes(parts)

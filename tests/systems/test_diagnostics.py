@@ -7,7 +7,6 @@ from threadpoolctl import threadpool_limits
 from commands import PYTHON, run_process
 from deepval.allocators.models import Boosting
 from deepval.cells.build import cells
-from deepval.datasets import Recording
 from deepval.diagnostics import (
     DIAGNOSTICS,
     Diagnostic,
@@ -19,12 +18,13 @@ from deepval.diagnostics import (
     unit_folds,
 )
 from deepval.errors import InputError
-from deepval.perception.reported.detections import NEVER_RUN, DetectionSet
+from deepval.perception.reported.detections import NEVER_RUN
 from deepval.perception.reported.losses import LOSSES
 from deepval.systems import SYSTEMS
-from deepval.systems.outcomes import outcomes
 from driving import detections, objects, scene, truth
 from evidence_worlds import evidence_of, material_of, shared_of
+from in_memory import DetectionSet, Recording
+from whole_sets import outcomes
 from worlds import quietly
 
 

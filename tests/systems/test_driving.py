@@ -24,11 +24,11 @@ from deepval.planners.observation import (
 )
 from deepval.planners.pdm_closed import PdmClosed
 from deepval.systems.driving import AHEAD_S, Driving, pose_terms
-from deepval.systems.outcomes import branches, outcomes, reweight
+from deepval.systems.outcomes import branches, reweight
 from deepval.systems.system import constants, settable, with_constants
 from driving import Lidar, known, scene
 from roads import FRAMES, SPEED_MPS, TURN_RAD, Roads, Stopper, driven, in_world, road, things
-from whole_sets import viability
+from whole_sets import outcomes, viability
 
 SAFETY = Driving(Stopper())
 SCALAR = replace(SAFETY, deviation_weight=0.1)

@@ -13,6 +13,7 @@ from deepval.planners.observation import to_ego_m
 from deepval.systems import SYSTEMS
 from deepval.systems.driving import AHEAD_S, pose_terms
 from deepval.systems.outcomes import branches, unit_outcomes
+from in_memory import read_units
 from shared import shared_data
 from whole_sets import viability
 
@@ -68,7 +69,7 @@ def test_idm_from_nothing_to_the_reference():
     pytest.importorskip("shapely", reason="the extra `planners` has shapely")
     source = open_dataset("scenarionet", shared_data("scenarionet_nuscenes_mini"))
     material = sources.from_files(source, [sources.ModeFile(name, None) for name in BRANCHES])
-    read = source.read()
+    read = read_units(source)
     found = {}
     for cell in build.cells(material, geometries=["tracks"], systems=["idm-safety", "idm-scalar"]):
         summary, check = cell.table.summary(), viability(cell.outcomes, read.scenes, read.truths)

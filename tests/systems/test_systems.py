@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from deepval.errors import InputError
 from deepval.systems import SYSTEMS, Braking, Driving, LateralCorridor, RecedingHorizon, System
-from deepval.systems.outcomes import outcomes, own_losses, reweight
+from deepval.systems.outcomes import own_losses, reweight
 from deepval.systems.system import constants, previous_plans, same_plans
 from deepval.tables.terms import Terms, composition, weighted_loss
 from deepval.world.objects import BrakingSettings, required_deceleration_mps2
 from driving import Ego, acted, known, lost, mirrored, objects, random_objects, scene
 from reference import driving as slow
-from whole_sets import viability
+from whole_sets import outcomes, viability
 
 SEEDS = st.integers(0, 2**32 - 1)
 NONE = np.full((1, 1), np.nan)

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepval.datasets import Recording
 from deepval.diagnostics import Evidence
 from deepval.errors import InputError
 from deepval.fit_targets import (
@@ -30,10 +29,11 @@ from deepval.perception.reported.ap_swap import (
     join_units,
     released_gains,
 )
-from deepval.perception.reported.detections import DetectionSet, calibrate
+from deepval.perception.reported.detections import calibrate
 from deepval.perception.reported.losses import fit_calibration, graded_scores
 from driving import detections, random_boxes, scene, truth
 from evidence_worlds import evidence_of, material_of, shared_of
+from in_memory import DetectionSet, Recording, read_units
 from reference import targets as slow
 
 FRAMES, UNITS = 8, ("0000", "0001", "0002")
@@ -188,7 +188,7 @@ def test_nothing_of_other_units_enters():
     silent = [replace(r, units={**r.units, UNITS[2]: detections([], FRAMES, unit=UNITS[2])}) for r in reports]
     blanked = evidence_of(material_of(blank, silent, threshold=0.25), losses, fit=UNITS[:2]).restrict(UNITS[:2])
     alone = material_of(
-        found.source.read(UNITS[:2]), [report.of_units(UNITS[:2]) for report in reports], threshold=0.25
+        read_units(found.source, UNITS[:2]), [report.of_units(UNITS[:2]) for report in reports], threshold=0.25
     )
     alone = evidence_of(alone, losses[: 2 * FRAMES])
     for name in TARGETS:

@@ -24,7 +24,7 @@ from deepval.arrays import Bool, Float, Shaped
 from deepval.errors import InputError, NothingToLearnError, library, reason
 from deepval.features import Glance, Sight
 from deepval.features.views import CheapMode
-from deepval.files.canonical import json_canonical
+from deepval.files.canonical import json_canonical, plain
 from deepval.files.reading import check_form
 from deepval.perception.running.onnx_model import open_session
 from deepval.progress import Watch, unwatched
@@ -270,7 +270,7 @@ class RowRecipe(Recipe):
             heads = tuple(_model(self, rows, column, classify=classify, seed=training.seed) for column in labels.T)
         else:
             heads = (_model(self, rows, labels, classify=classify, seed=training.seed),)
-        settings: dict[str, Any] = {"learner": type(self.learner).__name__, **_plain(asdict(self.learner))}
+        settings: dict[str, Any] = {"learner": type(self.learner).__name__, **plain(self.learner)}
         return Learned(
             self.name, FEATURE_SETS[self.feature_set], heads, self.rule, replace(training, settings=settings)
         )
@@ -421,10 +421,6 @@ def _head(recipe: RowRecipe, rows: np.ndarray, values: np.ndarray, seed: int) ->
     return recipe.learner.fit(rows, positive.astype(float), classify=True, weights=weights / weights.mean(), seed=seed)
 
 
-def _plain(settings: dict[str, Any]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
-
-
 def onnx_of(allocator: Learned) -> bytes:
     """The ONNX graph from an allocator's row to its score, or to one score per mode above cheap."""
     weights = None if allocator.per_mode else HEAD_WEIGHTS
@@ -483,12 +479,12 @@ def export(allocator: FittedAllocator, rows: Float[np.ndarray, "row column"]) ->
 
 def _test_rows(allocator: Learned, rows: Float[np.ndarray, "row column"]) -> Float[np.ndarray, "tried column"]:
     """Rows for the check: unchanged, with gaps, and with columns on the thresholds of trees."""
-    plain = np.ascontiguousarray(rows, np.float64)
-    gaps = np.where(np.arange(plain.size).reshape(plain.shape) % 3 == 0, np.nan, plain)
-    on_threshold = plain.copy()
+    unchanged = np.ascontiguousarray(rows, np.float64)
+    gaps = np.where(np.arange(unchanged.size).reshape(unchanged.shape) % 3 == 0, np.nan, unchanged)
+    on_threshold = unchanged.copy()
     for head in allocator.heads:
         feature, threshold = (getattr(head, name, np.zeros(0)) for name in ("feature", "threshold"))
         cuts = np.flatnonzero(np.isfinite(threshold).ravel())
         for index, cut in enumerate(cuts.tolist()):
             on_threshold[index % len(on_threshold), int(feature.ravel()[cut])] = threshold.ravel()[cut]
-    return np.concatenate([plain, gaps, on_threshold])
+    return np.concatenate([unchanged, gaps, on_threshold])

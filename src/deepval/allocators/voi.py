@@ -32,7 +32,7 @@ from deepval.allocators.models.model import Standard
 from deepval.arrays import Bool, Float, Int
 from deepval.errors import InputError, NothingToLearnError
 from deepval.features import Glance, Sight
-from deepval.features.views import OwnMemory, Past, objects_by_frame
+from deepval.features.views import OwnMemory, Past
 from deepval.files.canonical import plain
 from deepval.files.reading import check_form
 from deepval.planners.controllers import RULES, Rule
@@ -382,7 +382,7 @@ class _Replays:
     def tracks(self, unit: int, escalated: Mask) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Features of the tracks in each input of a unit, and what they are in the full mode and in the reference."""
         belief = Belief()
-        frames = zip(self.sights[unit].glances, *map(objects_by_frame, self.outputs[unit]), strict=True)
+        frames = zip(self.sights[unit].glances, *(objects.by_frame() for objects in self.outputs[unit]), strict=True)
         for frame, (glance, full, reference) in enumerate(frames):
             belief.see(glance)
             if not self.inputs[unit][frame]:

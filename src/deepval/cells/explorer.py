@@ -16,8 +16,7 @@ import numpy as np
 
 from deepval.arrays import Float, Shaped
 from deepval.cells.spec import CellSpec
-from deepval.datasets import synthetic
-from deepval.datasets.synthetic import WorldSettings
+from deepval.datasets.synthetic import Synthetic, WorldSettings
 from deepval.errors import InputError, library, quote
 from deepval.files import reading
 from deepval.files.canonical import json_packed, plain
@@ -142,8 +141,8 @@ def _drawn_pictures(frames: list[Any], world: Mapping[str, int]) -> dict[str, np
     seed, scenes_there, frames_there = (int(world[name]) for name in ("seed", "scenes", "frames"))
     if seed < 0:
         raise InputError(f"pictures of frames must be of a world with a seed of 0 or more; found {quote(seed)}.")
-    world_read = synthetic.read(units=units, seed=seed, scenes=scenes_there, frames=frames_there)
-    scenes = {scene.unit: scene for scene in world_read.scenes}
+    source = Synthetic(seed=seed, settings=WorldSettings(scenes=scenes_there, frames=frames_there))
+    scenes = {unit: source.read_unit(unit)[0] for unit in source.select(units)}
     images = {}
     for frame in frames:
         scene = scenes[frame["unit"]]

@@ -23,7 +23,6 @@ from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import units_of
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.features import Glance
-from deepval.features.views import objects_by_frame
 from deepval.files.canonical import digest_of, sha256
 from deepval.judging.allowances import Budget, MissingCosts, Selection, allowance_on, budget_list, charging
 from deepval.judging.policies import CausalCap, FrozenThreshold, Policy
@@ -107,7 +106,7 @@ class OnPolicy:
         for sight, outputs in zip(self.cell.sights, self.cell.outputs, strict=True):
             if sight.view.scene.unit in units:
                 rows = positions(sight.view.scene.inputs, self.table.input).tolist()
-                frames.append(list(zip(rows, sight.glances, objects_by_frame(outputs.full), strict=True)))
+                frames.append(list(zip(rows, sight.glances, outputs.full.by_frame(), strict=True)))
         return frames
 
     def acceptance(self, policy: FrozenThreshold | CausalCap) -> Acceptance:

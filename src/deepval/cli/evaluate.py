@@ -15,6 +15,7 @@ import numpy as np
 import typer
 
 import deepval
+from deepval import checks
 from deepval.cells.judgement import EvaluationData, Learning, head_of, heads_of, judge, note_unknown_fits, with_note
 from deepval.cli import options, terminal
 from deepval.cli.commands import option
@@ -255,7 +256,7 @@ def _weights(texts: list[str]) -> dict[str, float]:
         name, _, weight = text.rpartition("=")
         if not name:
             raise InputError(f"--weight must be NAME=NUMBER; found {text!r}.")
-        weights_by_term[name] = options.number(weight, "--weight NAME=NUMBER")
+        weights_by_term[name] = checks.number_in(weight, "--weight NAME=NUMBER")
     return weights_by_term
 
 

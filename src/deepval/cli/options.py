@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
+from deepval import checks
 from deepval.cells.judgement import EvaluationData, read_evaluation_data
 from deepval.cells.spec import ROLES
 from deepval.cli.commands import OptionGroup, check_number, option
@@ -302,18 +303,7 @@ def format_name(form: str | None, *, json: bool, allowed: tuple[str, ...], usual
     return name
 
 
-def number(text: str, option: str) -> float:
-    """A finite number in the text of an option, such as the part after NAME=."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"{option} must hold finite numbers; found {text!r}.")
-    return value
-
-
 def share(text: str, option: str) -> float:
     """A share in the text of an option, 1% or 0.01."""
     plain = text.strip().removesuffix("%")
-    return number(plain, option) / (1 if plain == text.strip() else 100)
+    return checks.number_in(plain, option) / (1 if plain == text.strip() else 100)

@@ -1,10 +1,10 @@
 """Files of data sets -> scenes (the vehicle's information) and truths (the reference), unit by unit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from deepval import plugins
-from deepval.datasets.dataset import Dataset, Recording
+from deepval.datasets.dataset import Dataset
 from deepval.datasets.kitti import Kitti
 from deepval.datasets.logs.argoverse import Argoverse2
 from deepval.datasets.logs.commonroad import CommonRoad
@@ -26,7 +26,7 @@ DATASETS: dict[str, Callable[..., Dataset]] = {
     "waymo": Waymo,
 }
 
-__all__ = ["DATASETS", "Dataset", "Recording", "open_dataset", "own_dataset", "read_dataset"]
+__all__ = ["DATASETS", "Dataset", "open_dataset", "own_dataset"]
 
 
 def open_dataset(name: str, root: Any = None, **options: Any) -> Dataset:
@@ -48,8 +48,3 @@ def own_dataset(word: str, root: Any = None) -> Dataset | None:
     if source.name in DATASETS:
         raise InputError(f"{word}: deepval has a data set {source.name!r}: give this one another name.")
     return source
-
-
-def read_dataset(name: str, root: Any = None, units: Sequence[str] | None = None, **options: Any) -> Recording:
-    """The named units of a data set (all where None), in memory."""
-    return open_dataset(name, root, **options).for_units(units).read(units)

@@ -16,7 +16,6 @@ because there is no map, route or pose.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
 from math import hypot, inf, isnan, nan, sqrt
 from typing import NamedTuple
 
@@ -131,13 +130,6 @@ FEATURES: tuple[Feature, ...] = CONFIDENCE + UNCERTAINTY + COMPLEXITY + CRITICAL
 """The 65 features, in the order of the columns."""
 FEATURE_NAMES = tuple(feature.name for feature in FEATURES)
 assert len(set(FEATURE_NAMES)) == len(FEATURES) == 65
-
-
-def markdown(features: Sequence[Feature]) -> str:
-    """The features as a Markdown table."""
-    bar = r"\|"
-    lines = [f"| {n} | `{f.name}` | {f.group} | {f.formula.replace('|', bar)} |" for n, f in enumerate(features, 1)]
-    return "\n".join(["| # | name | group | formula |", "|--:|---|---|---|", *lines]) + "\n"
 
 
 LEAST_PROBABILITY = 0.10

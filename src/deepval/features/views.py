@@ -295,16 +295,6 @@ class View:
     def __len__(self) -> int:
         return len(self.scene)
 
-    def until(self, frames: int) -> "View":
-        """The view of the unit's first `frames` frames, without any later information."""
-        detections = self.detections
-        selected = detections.where(detections.frame < frames)
-        scene, report = self.scene.part(slice(frames)), replace(selected, status=detections.status[:frames])
-        if self.objects is None or self.connector_m is None:
-            return View(scene, report, self.mode)
-        objects = self.objects.where(self.objects.frame < frames)
-        return View(scene, report, self.mode, replace(objects, frames=len(scene)), self.connector_m[:frames])
-
     def observing(self, objects: Objects, connector_m: Float[np.ndarray, "time"] | None = None) -> "View":
         """The view with the planner's objects for the report; frames without a cheap run have no objects.
 
@@ -333,7 +323,7 @@ def frames_of(view: View, *, images: bool = True) -> Iterator[Frame]:
     bounds = np.searchsorted(detections.frame, np.arange(len(view) + 1)).tolist()
     dt_s, run = scene.dt_s, detections.run
     pictured = scene.has_image if images else np.zeros(len(view), dtype=bool)
-    objects = iter(()) if view.objects is None else objects_by_frame(view.objects)
+    objects = iter(()) if view.objects is None else view.objects.by_frame()
     for frame, (begin, end) in enumerate(pairwise(bounds)):
         yield Frame(
             ego_speed_mps=float(scene.ego_speed_mps[frame]),
@@ -347,22 +337,6 @@ def frames_of(view: View, *, images: bool = True) -> Iterator[Frame]:
             objects=next(objects, None),
             vehicle=scene.vehicle,
             connector_m=float("nan") if view.connector_m is None else float(view.connector_m[frame]),
-        )
-
-
-def objects_by_frame(observed: Objects) -> Iterator[Objects]:
-    """Objects, frame by frame."""
-    bounds = np.searchsorted(observed.frame, np.arange(observed.frames + 1)).tolist()
-    for begin, end in pairwise(bounds):
-        here = slice(begin, end)
-        yield Objects(
-            frames=1,
-            frame=np.zeros(end - begin, dtype=int),
-            corners_m=observed.corners_m[here],
-            closing_mps=observed.closing_mps[here],
-            cls=observed.cls[here],
-            track=observed.track[here],
-            velocity_mps=observed.velocity_mps[here],
         )
 
 

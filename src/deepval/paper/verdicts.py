@@ -97,17 +97,8 @@ def _statement(entry: FindingOutcome, collection: str) -> tuple[str, str]:
 def findings_content(outcomes: Sequence[FindingOutcome]) -> list[dict[str, Any]]:
     """The findings and their outcomes as plain data."""
     return [
-        {
-            "name": entry.finding.name,
-            "theme": entry.finding.theme,
-            "says": entry.finding.says,
-            "where": entry.finding.where,
-            "rule": entry.finding.rule,
-            "analysis": entry.finding.analysis,
-            "told": {
-                name: {"verdict": outcome.verdict, "words": outcome.words} for name, outcome in entry.outcomes.items()
-            },
-        }
+        {name: part for name, part in vars(entry.finding).items() if name != "judge"}
+        | {"told": {name: vars(outcome) for name, outcome in entry.outcomes.items()}}
         for entry in outcomes
     ]
 

@@ -8,7 +8,7 @@ their centres on the ground. Tracks and oracle geometry look at the truth.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, NamedTuple
 
@@ -20,7 +20,7 @@ from deepval.geometry.boxes import Best, best_partner, expansion_per_s, frame_pa
 from deepval.geometry.camera import LiftSettings, lift, rigid_range_m
 from deepval.geometry.classes import HEIGHT_M, LENGTH_M, WIDTH_M, lookup, super_class
 from deepval.geometry.vehicle import rectangles_m
-from deepval.perception.reported.detections import Detections, DetectionSet, ground_boxes
+from deepval.perception.reported.detections import Detections, ground_boxes
 from deepval.perception.reported.losses import MOST_APART_M, OnGround, assignment, near_pairs, reference_standing
 from deepval.world.objects import Objects, box_objects
 from deepval.world.scene import Scene
@@ -362,7 +362,7 @@ class Band(NamedTuple):
 
 
 def lift_bias(
-    detections: DetectionSet,
+    detections: Mapping[str, Detections],
     scenes: Sequence[Scene],
     *,
     truths: Sequence[Truth],

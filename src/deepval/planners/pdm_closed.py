@@ -52,21 +52,6 @@ def guide(path: LanePath, rear_axle_m: Float[np.ndarray, "2"], *, ahead_m: float
     return Guide(path, start_m, corridor)
 
 
-class DriverModel(NamedTuple):
-    """The driver model of the proposals."""
-
-    min_gap_m: float
-    headway_s: float
-    acceleration_mps2: float
-    deceleration_mps2: float
-    exponent: float
-
-    @classmethod
-    def of(cls, planner: "PdmClosed") -> "DriverModel":
-        """The driver model of a planner."""
-        return cls(*(getattr(planner, name) for name in cls._fields))
-
-
 class ProposalMotion(NamedTuple):
     """Progress and speed on a path, and the leader (progress, speed, rear length) of the last step."""
 
@@ -133,7 +118,7 @@ class Course(NamedTuple):
 class Driver:
     """IDM on several guides at several target speeds among the observed agents."""
 
-    policy: DriverModel
+    policy: "PdmClosed"
     guides: list[Guide]
     targets_mps: Float[np.ndarray, "path speed"]
     observation: ObservedAgents
@@ -391,7 +376,7 @@ def proposals_of(
     shut = [lane for lane in lanes if roads.ids[lane] in situation.red_lights]
     drivers = [
         Driver(
-            DriverModel.of(planner),
+            planner,
             guides,
             np.tile(speeds_mps, (len(guides), 1)),
             observe(agents, ego, roads=roads, shut=shut, radius_m=planner.radius_m, collided=collided),

@@ -16,7 +16,7 @@ that were fitted independently are alike.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from deepval.judging.draws import Draws, child_seeds, make_draws
 from deepval.protocol.submission_files import ENDINGS
 from deepval.protocol.submissions import LONGEST_SKETCH, History, ScoreFile, Submission
 from deepval.protocol.tracks import TrackedCell
-from deepval.results import UNITS, Record, known, lists_by_key
+from deepval.results import LO_HI, UNITS, Estimate, Record, known, lists_by_key
 from deepval.tables.costs import Convention
 from deepval.tables.keys import positions
 from deepval.tables.scores import Scores
@@ -78,9 +78,7 @@ class Excess(Record):
     cell: str | None
     validation: float | None = None
     test: float | None = None
-    excess: float | None = None
-    lo: float | None = None
-    hi: float | None = None
+    excess: Estimate | None = field(default=None, metadata=LO_HI)
     noted: bool = False
     reason: str | None = None
 
@@ -119,9 +117,7 @@ def _excess(cell: str | None, parts: Sequence[tuple[Part, Part]]) -> Excess:
         cell,
         validation=known(validation[0]),
         test=known(test[0]),
-        excess=known(difference[0]),
-        lo=known(bounds.low),
-        hi=known(bounds.high),
+        excess=bounds.estimate(difference[0]),
         noted=bounds.low > MARGIN,
     )
 

@@ -24,7 +24,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
@@ -74,12 +74,12 @@ class Reader:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
         if not select.select([process.stdout], [], [], limits.wall_s)[0]:
-            self.end()
+            self.close()
             raise InputError(f"must be readable within {limits.wall_s:g} s; reading it takes longer.")
         answer = process.stdout.readline()
         if not answer:
             code = process.wait()
-            self.end()
+            self.close()
             raise InputError(breakdown(code, limits))
         code = int(answer)
         try:
@@ -100,7 +100,7 @@ class Reader:
             env={**os.environ, **ALONE}, start_new_session=True,
         )  # fmt: skip
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Kill the process and its children."""
         process, self._process = self._process, None
         if process is None:
@@ -113,16 +113,6 @@ class Reader:
                     pipe.close()
         process.wait()
         self._out.unlink(missing_ok=True)
-
-
-@contextmanager
-def reader(cells_file: Path, name: str = "said") -> Iterator[Reader]:
-    """A reader whose process is killed when the context ends."""
-    process = Reader(cells_file, name)
-    try:
-        yield process
-    finally:
-        process.end()
 
 
 def breakdown(code: int, limits: Limits) -> str:
@@ -262,7 +252,7 @@ def check_all(
         pool = ThreadPoolExecutor(AT_ONCE)
         with ExitStack() as readers:
             for number in range(AT_ONCE):
-                idle.put(readers.enter_context(reader(path, f"said-{number}")))
+                idle.put(readers.enter_context(closing(Reader(path, f"said-{number}"))))
             try:
                 futures = [pool.submit(checked, folder) for folder in folders]
                 results = [future.result() for future in watch(futures, "checking submissions")]

@@ -59,10 +59,10 @@ def _budgets(diagnosis: Diagnosis) -> Table:
     binding = [row.budget.label for row in diagnosis.budgets if row.state == "binding"]
     notes = []
     if binding:
-        notes.append(f"Which of the {diagnosis.helped:,} helped inputs come first matters at {_listing(binding)}.")
+        notes.append(f"Which of the {diagnosis.helped:,} helped inputs come first matters at {', '.join(binding)}.")
     if slack:
         notes.append(
-            f"At {_listing(slack)} there are slots for all {diagnosis.helped:,} helped inputs: only the inputs "
+            f"At {', '.join(slack)} there are slots for all {diagnosis.helped:,} helped inputs: only the inputs "
             "that are not escalated matter."
         )
     header = ("budget", "slots", "state", "must harm", "oracle gains")
@@ -73,7 +73,7 @@ def _ties(diagnosis: Diagnosis) -> Table:
     rows = [(row.budget.label, row.allocator, percent(row.ties, 1), f"{row.scores:,}") for row in diagnosis.ties]
     tied = list(dict.fromkeys(row.allocator for row in diagnosis.ties if (row.ties or 0.0) > MANY_TIES))
     note = (
-        f"More than {MANY_TIES:.0%} of a selection is left to chance with {_listing(tied)}."
+        f"More than {MANY_TIES:.0%} of a selection is left to chance with {', '.join(tied)}."
         if tied
         else f"Scores decide: ties fill at most {MANY_TIES:.0%} of any selection."
     )
@@ -150,12 +150,8 @@ def _both(measured: float | None, predicted: float | None, form: Callable[[float
     return f"{form(measured)} ({form(predicted)})" if predicted is not None else MISSING
 
 
-def _listing(names: Sequence[str]) -> str:
-    return ", ".join(names)
-
-
 def _table(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]], note: str) -> Table:
-    return Table(title, header, (tuple(tuple(map(TableCell, row)) for row in rows),), (note,))
+    return Table(title, header, lines_of(rows), (note,))
 
 
 LADDER = "oracle-ladder"

@@ -122,23 +122,6 @@ def join_outcomes(parts: Sequence[Outcomes]) -> Outcomes:
     return Outcomes(first.system, first.modes, **flat, terms=by_key("terms"), columns=by_key("columns"))
 
 
-def outcomes(
-    system: System,
-    scenes: Sequence[Scene],
-    truths: Sequence[Truth],
-    *,
-    perceived: Mapping[str, Sequence[Objects]],
-    run: Mapping[str, Sequence[Bool[np.ndarray, "_"]]] | None = None,
-) -> Outcomes:
-    """Losses of every mode on every input of several units; `perceived` and `run` have one item per unit."""
-    parts = []
-    for index, (scene, truth) in enumerate(zip(scenes, truths, strict=True)):
-        marks = None if run is None else {mode: marks[index] for mode, marks in run.items()}
-        plans = branches(system, scene, {mode: objects[index] for mode, objects in perceived.items()}, marks)
-        parts.append(unit_outcomes(system, scene, truth, branches=plans, run=marks))
-    return join_outcomes(parts)
-
-
 def own_losses(
     system: System,
     scenes: Sequence[Scene],

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Float, Int, Shaped
-from deepval.errors import InputError, library, quote, reason
+from deepval.errors import InputError, library, quote
 from deepval.files import reading
 from deepval.files.canonical import MANIFEST
 from deepval.tables import columns, keys
@@ -197,7 +197,7 @@ class Parts:
                     parquet = pq.ParquetFile(file, read_dictionary=coded, buffer_size=BUFFER, pre_buffer=False)
                     yield from parquet.iter_batches(CHUNK, columns=list(names), use_threads=False)
             except (pa.ArrowException, OSError, ValueError) as error:
-                raise _damage_error(path, error) from error
+                raise columns.damage_error(path, error) from error
 
 
 def as_numbers(column: Any) -> Float[np.ndarray, "row"]:
@@ -225,18 +225,10 @@ def _head(path: Path, source: str) -> tuple[int, dict[str, Any]]:
             parquet = pq.ParquetFile(file)
             schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise _damage_error(path, error) from error
+        raise columns.damage_error(path, error) from error
     names = schema.names
     columns.refuse_equal_names(names, source)
     return rows, dict(zip(names, schema.types, strict=True))
-
-
-def _damage_error(path: Path, error: Exception) -> InputError:
-    if isinstance(error, InputError):
-        return error
-    return InputError(
-        f"{path}: must be a complete Parquet file; it is cut, damaged or of another type ({reason(error)})."
-    )
 
 
 def _is_text(kind: Any) -> bool:

@@ -262,12 +262,19 @@ def parquet_table(content: Path | bytes, source: str) -> Any:
     try:
         with native(content) as file:
             return pq.ParquetFile(file).read()
+    except InputError:
+        raise
     except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"{source}: must be a complete Parquet file; it is cut, damaged or of another type ({reason(error)})."
-        ) from error
+        raise damage_error(source, error) from error
+
+
+def damage_error(source: object, error: Exception) -> InputError:
+    """The error of a Parquet file that cannot be read."""
+    if isinstance(error, InputError):
+        return error
+    return InputError(
+        f"{source}: must be a complete Parquet file; it is cut, damaged or of another type ({reason(error)})."
+    )
 
 
 def _read_csv(path: Path, form: Form) -> Columns:

@@ -18,11 +18,11 @@ from deepval.errors import InputError
 from deepval.progress import Watch, unwatched
 from deepval.tables import input_costs, joins
 from deepval.tables.chunks import CHUNK, Parts, as_numbers, number_error
-from deepval.tables.columns import ESTIMATED, LOSS_PREFIX, REWARD_PREFIX
+from deepval.tables.columns import ESTIMATED, REWARD_PREFIX
 from deepval.tables.costs import Costs
 from deepval.tables.joins import Spill
 from deepval.tables.keys import as_text
-from deepval.tables.scores import SCORE_PREFIX, Kind, Missing
+from deepval.tables.scores import SCORE_PREFIX, Kind, Missing, one_kind, refuse_values
 from deepval.tables.values import (
     LARGEST_LOSS,
     chosen_modes,
@@ -314,11 +314,7 @@ def _scan(table: ScannedTable, name: str, source: Any, missing: Missing) -> Scan
             f"{type(source).__name__}. Write them to a file, or allow more memory (--memory)."
         )
     parts = Parts.of(Path(source), name)
-    if "score" not in parts.types and any(column.startswith((LOSS_PREFIX, REWARD_PREFIX)) for column in parts.types):
-        raise InputError(
-            f"{parts.source}: scores are needed here (input, score), and this looks like values: it has "
-            f"{', '.join(parts.types)}. Are values and scores exchanged? Values come first, scores after -s."
-        )
+    refuse_values(parts.types, parts.source)
     if "score" not in parts.types and any(column.startswith(SCORE_PREFIX) for column in parts.types):
         raise InputError(
             f"{parts.source}: scores per mode ({SCORE_PREFIX}<mode>) need the table in memory: give one column "
@@ -403,10 +399,4 @@ def _kind(parts: Parts) -> Kind:
     """The value of the column `kind`, the same for all inputs; deployable where there is no such column."""
     if "kind" not in parts.types:
         return "deployable"
-    kinds = {name for names, _ in parts.id_codes("kind") for name in names}
-    if kinds not in ({"deployable"}, {"diagnostic"}):
-        raise InputError(
-            f"{parts.source}: column 'kind' must be 'deployable' or 'diagnostic', the same for every input; found "
-            f"{', '.join(sorted(kinds)[:3])}."
-        )
-    return "diagnostic" if kinds == {"diagnostic"} else "deployable"
+    return one_kind((name for names, _ in parts.id_codes("kind") for name in names), parts.source)

@@ -6,7 +6,7 @@ mode that a router runs, and nothing else is ranked. Columns `fit_units` and
 `in_fit`, which `deepval score` writes, state which inputs are of units that the allocator was fitted on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -160,11 +160,7 @@ def align(table: ValueTable, name: str, source: Any, form: columns.Form = column
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
     raw = columns.Columns(name if raw.source == name else f"{name}: {raw.source}", raw.data)
-    if "score" not in raw.data and any(name.startswith((LOSS_PREFIX, REWARD_PREFIX)) for name in raw.data):
-        raise InputError(
-            f"{raw.source}: scores are needed here (input, score), and this looks like values: it has "
-            f"{', '.join(raw.data)}. Are values and scores exchanged? Values come first, scores after -s."
-        )
+    refuse_values(raw.data, raw.source)
     if form.modes and "input" not in raw.data and len(raw) == len(table) and table.input.dtype.kind == "i":
         raw = columns.Columns(raw.source, {**raw.data, "input": table.input})  # both files have a row per input
     raw.require("input", advice=" --column NAME=COLUMN reads a column of another name.")
@@ -196,6 +192,15 @@ def align(table: ValueTable, name: str, source: Any, form: columns.Form = column
         None if fit is None else fit.on_table(rows, len(table)),
         choice,
     )
+
+
+def refuse_values(names: Collection[str], source: str) -> None:
+    """Raise where the columns of a scores file are those of values."""
+    if "score" not in names and any(name.startswith((LOSS_PREFIX, REWARD_PREFIX)) for name in names):
+        raise InputError(
+            f"{source}: scores are needed here (input, score), and this looks like values: it has "
+            f"{', '.join(names)}. Are values and scores exchanged? Values come first, scores after -s."
+        )
 
 
 def fill_missing(scores: Scores, table: ValueTable, missing: Missing, *, role: str = JUDGE) -> Scores:
@@ -272,12 +277,15 @@ def _advice(scores: Scores, table: ValueTable, role: str) -> str:
 
 def kind_of(raw: columns.Columns) -> Kind:
     """The value of the column `kind`, the same for all inputs; deployable where there is no such column."""
-    if "kind" not in raw.data:
-        return "deployable"
-    kinds = {str(value) for value in np.unique(raw.ids("kind"))}
+    return one_kind(map(str, np.unique(raw.ids("kind"))), raw.source) if "kind" in raw.data else "deployable"
+
+
+def one_kind(names: Iterable[str], source: str) -> Kind:
+    """The kind that a column of kinds names for every input."""
+    kinds = set(names)
     if kinds not in ({"deployable"}, {"diagnostic"}):
         raise InputError(
-            f"{raw.source}: column 'kind' must be 'deployable' or 'diagnostic', the same for every input; found "
+            f"{source}: column 'kind' must be 'deployable' or 'diagnostic', the same for every input; found "
             f"{', '.join(sorted(kinds)[:3])}."
         )
     return "diagnostic" if kinds == {"diagnostic"} else "deployable"

@@ -1,7 +1,9 @@
 """Objects in the ego frame: one type for perceived, labelled and logged objects, and the braking they require."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -88,9 +90,17 @@ class Objects:
 
     def at(self, frame: int) -> "Objects":
         """The objects of one frame, as a list over a single frame."""
-        here = self.where(self.frame == frame)
-        columns = {f.name: getattr(here, f.name) for f in fields(here) if f.name not in ("frames", "frame")}
-        return Objects(frames=1, frame=np.zeros(len(here), dtype=int), **columns)
+        begin, end = np.searchsorted(self.frame, (frame, frame + 1)).tolist()
+        return self._over_one_frame(begin, end)
+
+    def by_frame(self) -> Iterator["Objects"]:
+        """The objects of each frame in turn, as lists over a single frame."""
+        bounds = np.searchsorted(self.frame, np.arange(self.frames + 1)).tolist()
+        return (self._over_one_frame(begin, end) for begin, end in pairwise(bounds))
+
+    def _over_one_frame(self, begin: int, end: int) -> "Objects":
+        columns = {f.name: getattr(self, f.name)[begin:end] for f in fields(self) if f.name not in ("frames", "frame")}
+        return Objects(frames=1, frame=np.zeros(end - begin, dtype=int), **columns)
 
 
 @dataclass(frozen=True, slots=True)

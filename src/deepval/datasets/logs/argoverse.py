@@ -12,9 +12,8 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
-from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.log import Log, LoggedTrack, differences_mps, poses_of, route_of
-from deepval.datasets.logs.states import level, unit_of
+from deepval.datasets.logs.states import FileUnits, level
 from deepval.errors import InputError, InputWarning, reason
 from deepval.files import reading
 from deepval.files.canonical import read_json
@@ -23,8 +22,6 @@ from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import FUSION, ground_poses, headings_rad, transforms
 from deepval.tables import columns
 from deepval.world.lanes import Lane, LaneMap, check_line
-from deepval.world.scene import Scene
-from deepval.world.truth import Truth
 
 DRIVEN = ("VEHICLE", "BUS")
 """Types of lanes that a car may use; bike lanes are left out."""
@@ -469,7 +466,3 @@ class Argoverse2(FileUnits):
         """All steps of a unit."""
         path = self.path_of(unit)
         return (scenario_log if path.suffix == ".parquet" else sensor_log)(path.parent, unit)
-
-    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """The scene at the states of a unit, and its reference."""
-        return unit_of(self.read_log(unit))

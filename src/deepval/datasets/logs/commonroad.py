@@ -13,7 +13,6 @@ from xml.etree import ElementTree
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.log import (
     Log,
     LoggedTrack,
@@ -24,14 +23,12 @@ from deepval.datasets.logs.log import (
     route_of,
 )
 from deepval.datasets.logs.scenarionet_records import CAMERA
-from deepval.datasets.logs.states import unit_of
+from deepval.datasets.logs.states import FileUnits
 from deepval.errors import InputError, reason
 from deepval.files import reading
 from deepval.geometry.classes import HEIGHT_M
 from deepval.geometry.vehicle import vehicle_like, wrap_rad
 from deepval.world.lanes import FARTHEST_M, Lane, LaneMap, check_line
-from deepval.world.scene import Scene
-from deepval.world.truth import Truth
 
 Element = ElementTree.Element
 VERSION = "2020a"
@@ -384,7 +381,3 @@ class CommonRoad(FileUnits):
     called, patterns = "commonroad", ("*.xml",)
     requirement = "a CommonRoad folder must hold scenarios (.xml)"
     content, log = staticmethod(read_scenario), staticmethod(log_of)
-
-    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """The scene at the states of a unit, and its reference."""
-        return unit_of(self.read_log(unit))

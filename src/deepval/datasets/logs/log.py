@@ -42,7 +42,7 @@ def route_of(lane_map: LaneMap, pose: Float[np.ndarray, "step 3"], *, ahead_m: f
         pose: Rear-axle pose at each step; only one pose is matched while the vehicle stands still.
         ahead_m: Length of the successors that are added.
     """
-    selected = spaced_indices(pose[:, :2])
+    selected = spaced_indices(pose[:, :2], SPACING_M)
     driven, lane_of_point = lane_sequence(lane_map, pose[selected])
     lanes = [*driven, *straight_on(lane_map, driven[-1], ahead_m=ahead_m)]
     roadblocks, block_of_lane = [], []
@@ -56,11 +56,11 @@ def route_of(lane_map: LaneMap, pose: Float[np.ndarray, "step 3"], *, ahead_m: f
     return LoggedRoute(tuple(lanes), tuple(roadblocks), np.minimum(starts, max(len(roadblocks) - 2, 0)))
 
 
-def spaced_indices(path_m: Float[np.ndarray, "step 2"]) -> Int[np.ndarray, "selected"]:
-    """Indices of points at least `SPACING_M` from the last selected one; the first point is always selected."""
+def spaced_indices(path_m: Float[np.ndarray, "step 2"], least_m: float) -> Int[np.ndarray, "selected"]:
+    """Indices of points at least `least_m` from the last selected one; the first point is always selected."""
     selected = [0]
     for index in range(1, len(path_m)):
-        if np.linalg.norm(path_m[index] - path_m[selected[-1]]) >= SPACING_M:
+        if np.linalg.norm(path_m[index] - path_m[selected[-1]]) >= least_m:
             selected.append(index)
     return np.array(selected)
 
@@ -339,13 +339,8 @@ SAME_M = 1e-3
 
 def distinct_m(line_m: Float[np.ndarray, "point 2"]) -> Float[np.ndarray, "distinct 2"]:
     """A line without points that repeat the one before them (closer than `SAME_M`)."""
-    if (np.linalg.norm(np.diff(line_m, axis=0), axis=1) >= SAME_M).all():
-        return line_m
-    selected = [0]
-    for index in range(1, len(line_m)):
-        if np.linalg.norm(line_m[index] - line_m[selected[-1]]) >= SAME_M:
-            selected.append(index)
-    return line_m[selected]
+    repeats = (np.linalg.norm(np.diff(line_m, axis=0), axis=1) < SAME_M).any()
+    return line_m[spaced_indices(line_m, SAME_M)] if repeats else line_m
 
 
 def roadblocks_of(after: Mapping[str, Collection[str]], beside: Mapping[str, Iterable[str]]) -> dict[str, str]:

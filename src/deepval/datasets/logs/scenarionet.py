@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.log import Log, LoggedTrack, poses_of, route_of
 from deepval.datasets.logs.scenarionet_records import CAMERA, lane_map_of, read_record, records_below
-from deepval.datasets.logs.states import unit_of
+from deepval.datasets.logs.states import FileUnits
 from deepval.errors import InputError
 from deepval.geometry.classes import NUSCENES_CLASSES
 from deepval.geometry.vehicle import ZOE, vehicle_like
-from deepval.world.scene import Scene
-from deepval.world.truth import Truth
 
 KEYFRAME = 5
 """Steps from keyframe to keyframe; the steps between are interpolated."""
@@ -144,7 +141,3 @@ class ScenarioNet(FileUnits):
     def paths(self) -> dict[str, Path]:
         """The record of each scene."""
         return records_below(self.root)
-
-    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """The scene at the states of a unit, and its reference."""
-        return unit_of(self.read_log(unit))

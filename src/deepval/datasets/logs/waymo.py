@@ -23,16 +23,13 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Bool, Float
-from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, headings, poses_of, roadblocks_of, route_of
-from deepval.datasets.logs.states import unit_of
+from deepval.datasets.logs.states import FileUnits
 from deepval.errors import InputError, InputWarning
 from deepval.files.canonical import read_json
 from deepval.geometry.camera import Camera, looking_ahead
 from deepval.geometry.vehicle import vehicle_like, wrap_rad
 from deepval.world.lanes import Lane, LaneMap
-from deepval.world.scene import Scene
-from deepval.world.truth import Truth
 
 STEP_S, LATE_S = 0.1, 0.03
 EVERY, FUTURE_STEPS = 5, 40
@@ -259,10 +256,6 @@ class Waymo(FileUnits):
     called, patterns = "waymo", ("*.json",)
     requirement = "a folder of Waymo scenarios must hold JSON files"
     content, log = staticmethod(read_scenario), staticmethod(log_of)
-
-    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """The scene at the states of a unit, and its reference."""
-        return unit_of(self.read_log(unit))
 
 
 STEP_S = 0.1

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepval.arrays import Float, Int
-from deepval.datasets.dataset import Dataset, Recording
+from deepval.datasets.dataset import Dataset
 from deepval.datasets.synthetic.bodies import WEATHERS, Look, look
 from deepval.datasets.synthetic.render import pictures_of, write_pictures
 from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
@@ -333,17 +333,3 @@ def scene_of(seed: int, settings: WorldSettings, unit: str) -> SceneParts:
     if unit not in units:
         raise InputError(f"units must be {units[0]} to {units[-1]}; found {unit}.")
     return SceneParts(units.index(unit), seed=seed, settings=settings)
-
-
-def read(
-    root: Any = None,
-    units: Sequence[str] | None = None,
-    *,
-    seed: int = 0,
-    scenes: int = 48,
-    frames: int = 40,
-    picture_format: str = "jpg",
-) -> Recording:
-    """The named scenes (all where None) in memory; pictures are written under the folder `root`, if any."""
-    settings = WorldSettings(scenes=scenes, frames=frames)
-    return Synthetic(root, seed=seed, settings=settings, picture_format=picture_format).read(units)

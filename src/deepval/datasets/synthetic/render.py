@@ -232,7 +232,7 @@ class Pictures(Sequence[Any]):
         if self._ticket not in _painters:
             raise InputError(
                 "pictures drawn on demand exist only in the process that created the world; "
-                "write them to files: read_dataset('synthetic', folder)."
+                "write them to files: open_dataset('synthetic', folder)."
             )
         return _painters[self._ticket](frame)
 

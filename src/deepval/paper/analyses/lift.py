@@ -16,7 +16,6 @@ from deepval.errors import InputError
 from deepval.paper.analysis import Option, declare
 from deepval.paper.row_columns import Units, column, count, decimals, declared_table
 from deepval.perception.placing import lift_bias
-from deepval.perception.reported.detections import DetectionSet
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table
@@ -75,7 +74,7 @@ def rows(
             if not all(item.has_boxes for item in used.values()):
                 raise InputError(f"{name}: the lift is of image boxes, and mode {mode} has none: choose other modes.")
             scenes, truths = [item.scene for item in seen], [item.truth for item in seen]
-            bands = lift_bias(DetectionSet(mode, "none", used), scenes, truths=truths, cls=cls)
+            bands = lift_bias(used, scenes, truths=truths, cls=cls)
             records += [LiftRow(name, mode, cls, b.from_m, b.to_m, b.detections, *map(known, b[3:])) for b in bands]
     return records
 

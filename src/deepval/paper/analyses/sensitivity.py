@@ -6,12 +6,12 @@ the system plans again, which needs the data.
 Harm under other weights of the loss and other corridor widths, one at a time. Settings that change plans need the data.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Annotated, Literal
 
+from deepval import checks
 from deepval.cells.folder import BuiltCell
 from deepval.cells.spec import CellSpec
 from deepval.cells.unit import constant_of, variant_tables, with_changes
@@ -92,18 +92,8 @@ def _vary(texts: Sequence[str]) -> dict[str, list[float]] | None:
         name, _, values = text.partition("=")
         if not name or not values or name in constants:
             raise InputError(f"--vary must be NAME=A,B,... with numbers, once for each NAME; found {text!r}.")
-        constants[name] = [_number(value) for value in values.split(",")]
+        constants[name] = [checks.number_in(value, "--vary NAME=A,B,...") for value in values.split(",")]
     return constants or None
-
-
-def _number(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"--vary NAME=A,B,... must hold finite numbers; found {text!r}.")
-    return value
 
 
 def rows(

@@ -17,7 +17,6 @@ from deepval.files.canonical import json_content, read_json
 from deepval.files.reading import check_file_form
 from deepval.geometry.classes import COCO_CLASSES, KITTI_CLASSES, KNOWN_CLASSES, NUSCENES_CLASSES
 from deepval.perception.reported.detection_rows import DetectionFile, FramesByUnit, Rows, Source, detection_file
-from deepval.perception.reported.detections import DetectionSet
 from deepval.tables import columns, keys
 from deepval.world.scene import Scene
 
@@ -29,18 +28,6 @@ FRAMES = dict[str, list[int] | list[str]]
 """Frames by unit: numbers or ids."""
 MALFORMED = (AttributeError, KeyError, IndexError, OverflowError, TypeError, ValueError)
 """Exceptions that Python raises on content of the wrong form."""
-
-
-def read_detections(
-    path: Path | str,
-    scenes: Sequence[Scene],
-    *,
-    source: Source | None = None,
-    annotations: Path | str | None = None,
-) -> DetectionSet:
-    """Detections of a file of any supported kind on some scenes; arguments as for `open_detections`."""
-    units = [scene.unit for scene in scenes]
-    return open_detections(path, source=source, annotations=annotations, units=units).over(scenes)
 
 
 def open_detections(

@@ -23,7 +23,6 @@ from deepval.perception.reported.detections import (
     FAILED,
     NEVER_RUN,
     Detections,
-    DetectionSet,
     ScoreKind,
 )
 from deepval.world.scene import FASTEST_MPS, Scene
@@ -181,11 +180,6 @@ class DetectionFile:
         order = np.argsort(code, kind="stable")
         cuts = np.searchsorted(code[order], np.arange(1, len(names)))
         return dict(zip(names.tolist(), np.split(index[order], cuts), strict=False))
-
-    def over(self, scenes: Sequence[Scene]) -> DetectionSet:
-        """The mode's detections on several scenes."""
-        self.check_units([scene.unit for scene in scenes])
-        return DetectionSet(self.mode, self.scores, {scene.unit: self.on(scene) for scene in scenes}, self.dropped)
 
 
 def detection_file(rows: Rows, *, path: Path, source: Source, classes: Mapping[str, str]) -> DetectionFile:

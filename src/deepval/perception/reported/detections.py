@@ -5,8 +5,8 @@ carries no information.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -88,40 +88,6 @@ class Detections:
     def on(self, frames: Bool[np.ndarray, "time"]) -> "Detections":
         """The detections on some frames; the others count as never run."""
         return replace(self.where(frames[self.frame]), status=np.where(frames, self.status, NEVER_RUN))
-
-
-@dataclass(frozen=True)
-class DetectionSet:
-    """One mode on a data set: name, kind of scores, detections per unit, and counts of dropped rows."""
-
-    mode: str
-    scores: ScoreKind
-    units: Mapping[str, Detections]
-    dropped: Mapping[str, int] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return sum(len(detections) for detections in self.units.values())
-
-    def __getitem__(self, unit: str) -> Detections:
-        if unit not in self.units:
-            raise InputError(f"mode {self.mode} must cover unit {unit}; it does not: run it there, or leave it out.")
-        return self.units[unit]
-
-    def where(self, keep: Callable[[Detections], Bool[np.ndarray, "det"]]) -> "DetectionSet":
-        """The detections that `keep` marks in each unit."""
-        return replace(
-            self, units={unit: detections.where(keep(detections)) for unit, detections in self.units.items()}
-        )
-
-    def of_units(self, units: Iterable[str]) -> "DetectionSet":
-        """The set restricted to `units`."""
-        return replace(self, units={unit: self[unit] for unit in units})
-
-    def above(self, threshold: float) -> "DetectionSet":
-        """The detections with score >= threshold; an error where the source has no scores."""
-        if self.scores == "none":
-            raise InputError(f"mode {self.mode} has no scores; a threshold needs some: leave the threshold out.")
-        return self.where(lambda detections: detections.score >= threshold)
 
 
 @dataclass(frozen=True)
