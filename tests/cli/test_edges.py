@@ -104,7 +104,7 @@ def test_negative_losses_have_a_verdict():
 def test_without_draws_nobody_has_a_verdict():
     result = quietly(table_of(VALUE), {"mine": VALUE}, draws=0)
     assert {row.verdict for row in result.rows} == {None}
-    assert "%. Second opinion, against random: better: mine. A new unit of this kind" in console.render(
+    assert "%. Second opinion, against random: better: mine. Worst of these 6 units" in console.render(
         result, width=400
     )
 

@@ -195,7 +195,9 @@ def test_without_draws_there_is_a_second_opinion_and_the_next_unit():
     assert (row.verdict, row.bound, row.units_compared) == (None, None, 6)  # neither needs a draw
     assert (row.next_unit, row.break_even_unit) == (drawn.next_unit, drawn.break_even_unit)
     (first, _) = closing_sentences([replace(row, bound=0.9, versus_random_bounded=Bounds(-0.5, 0.6))])
-    assert first.startswith(f"selection 25%. Second opinion, against random: {row.second_verdict}: light. A new unit")
+    assert first.startswith(
+        f"selection 25%. Second opinion, against random: {row.second_verdict}: light. Worst of these 6"
+    )
     assert "vs random is within, with 95 % confidence: [-50.00%, 60.00%]." in first.replace("light [", "[")
 
 
@@ -256,14 +258,14 @@ def test_the_sentences_of_the_next_unit():
     )  # fmt: skip
     first, last = closing_sentences([row])
     # The worst unit: -0.31 of a mean loss of 10.
-    assert "A new unit of this kind is worse than the worst of these 6 (-3.10% of a unit's mean loss) with" in first
-    assert "probability at most 1/7. An opposite unit of 1.2 times the largest cancels the difference." in first
+    assert "Worst of these 6 units against random: -3.10% of a unit's mean loss. A new unit of this kind does" in first
+    assert "probability at most 1/7. One opposite unit, so many times the largest, would cancel this: 1.2." in first
     both, _ = closing_sentences([row, replace(row, allocator="dark", break_even_unit=2.0)])
-    assert "of these 6 (light -3.10%, dark -3.10% of a unit's mean loss) with" in both
-    assert "An opposite unit of 1.2 (light) or 2 (dark) times" in both
+    assert "against random: light -3.10%, dark -3.10% of a unit's mean loss. A" in both
+    assert "would cancel this: light 1.2, dark 2." in both
     many, _ = closing_sentences([replace(row, allocator=name, break_even_unit=n) for n, name in enumerate("dcba", 2)])
-    assert "of these 6 with" in many
-    assert "An opposite unit of 2 to 5 times" in many
+    assert "Worst of" not in many
+    assert "would cancel this: 2 to 5." in many
     assert last == "95 % certainty about a new unit takes 39 units, 19 for one side (docs/guarantees.md)."
     assert "39 units on both sides" in closing_sentences([replace(row, units_compared=19)])[1]
     assert len(closing_sentences([replace(row, units_compared=39)])) == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import deepval
 from commands import refusal, run
-from deepval.errors import InputError, InputWarning
+from deepval.errors import InputError
 from deepval.judging.watching import BETS, HORIZON, RISK, Claim, evidence, usual_claims
 from doc_blocks import run_page
 from project import ROOT
@@ -135,22 +135,50 @@ def test_a_shadow_log_is_watched_by_the_rows_in_which_both_modes_ran(tmp_path):
     for unit, name, score, cheap, full, both, p in zip(*(rows[n] for n in names), ran, chance, strict=True):
         shadow.append(unit, name, score=score, propensity=p, losses=(cheap, full if both else None))
     watch = deepval.Watch.begin(tmp_path / "log.csv")
-    kept = {name: np.asarray(column)[ran] for name, column in rows.items()} | {"propensity": chance[ran]}
-    escalated = kept["score"] > watch.threshold.theta
-    assert (np.asarray(rows["score"]) > watch.threshold.theta).mean() == pytest.approx(0.2, abs=0.01)  # of all rows
-    assert watch.rate == pytest.approx(np.average(escalated, weights=1 / kept["propensity"]), abs=0.01)
-    assert watch.read(tmp_path / "log.csv", end=True).units == watch.read(kept, end=True).units
+    escalated = rows["score"] > watch.threshold.theta
+    assert watch.rate == pytest.approx(escalated.mean(), abs=0.01)  # of all rows: their scores are known
+    assert watch.rate == pytest.approx(0.2, abs=0.01)
+    loss = np.average(rows["loss_cheap"][ran], weights=1 / chance[ran])
+    assert watch.loss == pytest.approx(loss)
+    name, gain, harm, rate = watch.read(tmp_path / "log.csv", end=True).units[0]
+    one, weight = slice(0, 20), ran[:20] / chance[:20]
+    value, taken = (rows["loss_cheap"] - rows["loss_full"])[one], watch.threshold.expected(rows["score"][one])
+    assert (name, rate) == ("u0", pytest.approx(taken.mean()))
+    assert gain == pytest.approx(np.average((taken - watch.rate) * value, weights=weight) / loss)
+    assert harm == pytest.approx(np.average(taken * np.maximum(-value, 0), weights=weight) / loss)
     nothing = rows | {"loss_full": np.full(600, np.nan), "propensity": chance}
-    assert watch.read(nothing, end=True) == watch
+    assert watch.read(nothing, end=True).units == watch.units
     with pytest.raises(InputError, match="on which both modes ran; there are none"):
         deepval.Watch.begin(nothing)
+
+
+def test_a_stream_is_shadowed_as_its_reference_is(fresh):
+    rows = rows_of(3, 1.0, 100)
+    with pytest.raises(InputError, match="it has propensities, and the reference has none"):
+        fresh.read(rows | {"propensity": np.full(60, 0.5)})
+    sparse = deepval.Watch.begin(rows_of(50, 1.0) | {"propensity": np.full(1000, 0.5)}, alpha=0.2)
+    with pytest.raises(InputError, match="it has no propensities, and the reference has some"):
+        sparse.read(rows)
+    gaps = rows | {"loss_full": np.where(np.arange(60) == 7, np.nan, rows["loss_full"])}
+    with pytest.raises(
+        InputError, match=r"without a full loss, such as row 8 \(input '7'\), need a column 'propensity'"
+    ):
+        fresh.read(gaps)
+    wrong = gaps | {"propensity": np.full(60, 0.5), "loss_cheap": np.where(np.arange(60) == 9, np.nan, 1.0)}
+    with pytest.raises(InputError, match="row 10"):
+        sparse.read(wrong)
+    for column, number in (("propensity", 1.5), ("score", np.nan)):
+        with pytest.raises(InputError, match="row 8"):
+            sparse.read(gaps | {"propensity": np.full(60, 0.5)} | {column: np.where(np.arange(60) == 7, number, 0.5)})
+    with pytest.raises(InputError, match="'loss_full' is needed"):
+        sparse.read({("loss_big" if n == "loss_full" else n): v for n, v in rows.items()} | {"propensity": np.ones(60)})
 
 
 def test_a_line_that_is_being_written_is_left_for_the_next_run(fresh, tmp_path):
     write(tmp_path / "log.csv", rows_of(3, 1.0, 100))
     text = (tmp_path / "log.csv").read_text()
     (tmp_path / "log.csv").write_text(text[:-4])
-    with pytest.warns(InputWarning), pytest.raises(InputError, match="the last line must end; it may still be written"):
+    with pytest.raises(InputError, match="the last line must end; it may still be written"):
         fresh.read(tmp_path / "log.csv")
 
 

@@ -122,7 +122,7 @@ def test_a_values_file_is_replayed_in_the_order_of_its_rows(tmp_path):
     for wrong, sentence in (
         (("-a", "lost"), "--allocator applies to cells"),
         (("--folds", 3), "--folds applies to cells"),
-        ((tmp_path,), "Name values files or cells, not both"),
+        ((tmp_path,), "is a folder, and values files are analysed without cells"),
     ):
         with pytest.raises(InputError, match=sentence):
             call("analyse", "deadlines", file, *given, *words, *wrong)

@@ -729,8 +729,11 @@ def test_the_headline_names_what_to_run_and_the_command(browser, tmp_path):
         below = browser.run("document.querySelector('.below').textContent").replace("\u2212", "-")
         assert f"{100 * row['versus_never']:+.1f} [" in below
         assert ("Doubts" in below) == (second != "better")
-        assert f"these 30 ({100 * worst:.2f}% of a unit's mean loss) with probability at most 1/31." in below
-        assert f"opposite unit of {row.break_even_unit:.2g} times the largest" in below
+        assert f"Worst of these 30 units against random: {100 * worst:.2f}% of a unit's mean loss." in below
+        assert (
+            f"1/31. One opposite unit, so many times the largest, would cancel this: {row.break_even_unit:.2g}."
+            in below
+        )
         if second != "better":
             assert f"{100 * row.versus_random_second_lo:+.1f}, {100 * row.versus_random_second_hi:+.1f}]" in below
         label = "[...document.querySelectorAll('#verdict figure text[font-weight=bold]')].map((t) => t.textContent)"

@@ -168,8 +168,8 @@ def test_rows_of_two_oracles_stand_on_one_scale_and_are_compared_with_their_own_
     assert shown["oracle-ladder"] == ("ladder", "1.000")
     assert closing_sentences(result.rows) == [
         "latency 25% (ms). Shown neither to be better than random nor to be worth it: one. Shown neither to be better "
-        "than random-ladder nor to be worth it: each. A new unit of this kind is worse than the worst of these 2 "
-        "(0.00% of a unit's mean loss) with probability at most 1/3.",
+        "than random-ladder nor to be worth it: each. Worst of these 2 units against random: 0.00% of a "
+        "unit's mean loss. A new unit of this kind does worse than them all with probability at most 1/3.",
         "95 % certainty about a new unit takes 39 units, 19 for one side (docs/guarantees.md).",
     ]
 

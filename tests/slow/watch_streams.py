@@ -51,7 +51,7 @@ class Pools:
             seen = weight.any(axis=1)
             parts = (escalated - ALPHA) * value, escalated * np.maximum(-value, 0)
             means = [np.average(part[seen], axis=1, weights=weight[seen]) / cheap.mean() for part in parts]
-            pools[name] = np.stack([*means, np.average(escalated[seen], axis=1, weights=weight[seen])], axis=-1)
+            pools[name] = np.stack([*means, escalated[seen].mean(axis=1)], axis=-1)  # of all inputs in the log
         return cls(**pools, cap=float(np.quantile(np.abs(pools["good"][:, 0]), CAPPED)))
 
     def counted(self, name: str) -> np.ndarray:

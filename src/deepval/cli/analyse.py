@@ -417,7 +417,8 @@ def _table_rows(
     usual = {name: list(value) if isinstance(value, tuple) else value for name, value in declared.settings.items()}
     no_file = next((path for path in sources.cells if not reading.is_file(path)), None)
     if no_file is not None:
-        raise InputError(f"Name values files or cells, not both; {no_file} is a folder or does not exist.")
+        what = "is a folder" if reading.exists(no_file) else "does not exist"
+        raise InputError(f"{no_file} {what}, and values files are analysed without cells: name files alone.")
     chosen = [name for name, value in settings.items() if name not in takes and value not in (usual[name], None)]
     flags = [(_setting(declared, name)[1].flags or (f"--{name}",))[0] for name in chosen]
     flags += ["--scores"] * choices.stored_scores + ["--data"] * (sources.data is not None)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -45,8 +45,10 @@ ESCALATED = " Or `escalated`: 1 where the full mode ran, 0 elsewhere."
 NUMBER = r"([-+]?[\d.]+(?:e[-+]?\d+)?%?)"
 FORMS = {"gain": f"gain>={NUMBER}", "harm": f"harm<={NUMBER}", "rate": rf"rate={NUMBER}\+-{NUMBER}"}
 
-Row = tuple[str, str, float, float, float]
-"""Unit, input, share in which it was escalated, value of escalation in loss, and weight."""
+Row = tuple[str, str, float, float, float, float]
+"""Unit, input, share in which it was escalated, value of escalation in loss, weight of the value and of the share."""
+Log = Literal["complete", "all inputs", "shadowed inputs"]
+"""Whether both modes ran on every input; else whether a log lists all inputs, or only those on which both modes ran."""
 
 
 def evidence(against: Float[np.ndarray, "*stream unit side"]) -> Float[np.ndarray, "*stream unit"]:
@@ -81,7 +83,8 @@ class Claim:
                 except ValueError:
                     break
         raise InputError(
-            f"A claim must be gain>=X, harm<=X or rate=X+-Y, with numbers or percent; found {quote(text)}."
+            f"A claim must be gain>=X, harm<=X or rate=X+-Y, with numbers or percent, in a shell in quotes; found "
+            f"{quote(text)}."
         )
 
     def __str__(self) -> str:
@@ -153,6 +156,7 @@ class Watch:
         claims: The claims, such as gain>=0.02.
         modes: Names of the cheap and the full mode.
         threshold: Threshold of the score and acceptance of ties; None where rows state `escalated`.
+        log: What the reference lists; the stream is shadowed alike.
         rate: Share of escalated inputs of the reference: that of the random choice that the gain is measured against.
         loss: Mean all-cheap loss per input of the reference, the unit of gain and harm.
         cap: The most that one unit counts for, as gain, loss or harm.
@@ -166,6 +170,7 @@ class Watch:
     claims: tuple[str, ...]
     modes: tuple[str, str]
     threshold: FrozenThreshold | None
+    log: Log
     rate: float
     loss: float
     cap: float
@@ -224,13 +229,18 @@ class Watch:
         elif alpha is not None:
             raise InputError(f"{log.source}: has a column 'escalated', so no share (alpha, --alpha) can be set.")
         pair = (modes[0], modes[-1])
-        log, source = _shadowed(log, pair), log.source
-        if log is None:
-            raise InputError(f"{source}: a reference must hold inputs on which both modes ran; there are none.")
-        rows = _rows(log, pair, threshold)
-        cheap = log.numbers(prefix + pair[0]) * (1.0 if prefix == columns.LOSS_PREFIX else -1.0)
-        weights = [row[4] for row in rows]
-        rate, loss = (float(np.average(part, weights=weights)) for part in ([row[2] for row in rows], cheap))
+        cheap, full = (log.numbers(prefix + mode) * (1 if prefix == columns.LOSS_PREFIX else -1) for mode in pair)
+        kind: Log = "complete"
+        if "propensity" in log.data:
+            kind = "all inputs" if np.isnan(full).any() else "shadowed inputs"
+        rows = _rows(log, pair, threshold, kind)
+        escalated, _, weights, shares = np.array([row[2:] for row in rows]).T
+        if not weights.any():
+            raise InputError(f"{log.source}: a reference must hold inputs on which both modes ran; there are none.")
+        rate, loss = (
+            float(np.average(escalated, weights=shares)),
+            float(np.average(np.nan_to_num(cheap), weights=weights)),
+        )
         if not loss > 0:
             raise InputError(
                 f"{log.source}: the mean loss of {pair[0]} must be above 0, because gains are shares of it; found "
@@ -244,7 +254,7 @@ class Watch:
         counted = _counted(units, cap)
         stated = tuple(str(Claim.parse(text)) for text in claims or usual_claims(counted, cap))
         means = tuple(counted.mean(axis=0).tolist())
-        return cls(stated, pair, threshold, rate, loss, cap, means, risk, horizon)
+        return cls(stated, pair, threshold, kind, rate, loss, cap, means, risk, horizon)
 
     def read(self, source: Any, *, end: bool = False, skip_seen: bool = False) -> "Watch":
         """The watch after further rows; a unit is complete when a row of another unit follows, or at the `end`.
@@ -254,8 +264,8 @@ class Watch:
             end: Whether the last unit is complete.
             skip_seen: Whether rows that were read before are skipped, as in a log that grows; otherwise refused.
         """
-        log = None if source is None else _shadowed(_read(source), self.modes)
-        fresh = [] if log is None else _rows(log, self.modes, self.threshold)
+        log = None if source is None else _read(source)
+        fresh = [] if log is None else _rows(log, self.modes, self.threshold, self.log)
         where = "The rows" if log is None else log.source
         done, within = {unit[0] for unit in self.units}, {row[:2] for row in self.rows}
         if skip_seen:
@@ -351,63 +361,65 @@ def usual_claims(reference: Float[np.ndarray, "unit kind"], cap: float) -> list[
 
 
 def _read(source: Any) -> columns.Columns:
+    if isinstance(source, str | Path) and Path(source).suffix == ".csv" and reading.content(source)[-1:] not in b"\n":
+        raise InputError(f"{source}: the last line must end; it may still be written: wait, or end the line.")
     log = read_records(source)
     log.require("unit", "input")
-    if isinstance(source, str | Path) and Path(source).suffix == ".csv" and reading.content(source)[-1:] != b"\n":
-        raise InputError(f"{source}: the last line must end; it may still be written: wait, or end the line.")
     return log
 
 
-def _shadowed(log: columns.Columns, modes: tuple[str, str]) -> columns.Columns | None:
-    """The rows in which both modes ran, of a log with propensities, if there are any; all rows of another log."""
-    prefix, _ = loss_columns(log.data, log.source)
-    if "propensity" not in log.data:
-        return log
-    ran = np.logical_and(*(~np.isnan(log.numbers(prefix + mode)) for mode in modes))
-    return columns.Columns(log.source, {name: of[ran] for name, of in log.data.items()}) if ran.any() else None
-
-
-def _rows(log: columns.Columns, modes: tuple[str, str], threshold: FrozenThreshold | None) -> list[Row]:
-    """The rows of a log: unit, input, escalated, value and weight."""
+def _rows(log: columns.Columns, modes: tuple[str, str], threshold: FrozenThreshold | None, kind: Log) -> list[Row]:
+    """The rows of a log that count; weights undo the propensities, and are 0 where the full mode did not run."""
     prefix, _ = loss_columns(log.data, log.source)
     names = [prefix + mode for mode in modes]
     log.require(*names)
-    ids = log.ids("input")
-    for name in names:
-        refuse_large(log.numbers(name), ids, f"{log.source}: column {name!r}")
+    ids, shadowed = log.ids("input"), "propensity" in log.data
+    if shadowed == (kind == "complete"):
+        has, needs = ("propensities", "none") if shadowed else ("no propensities", "some")
+        raise InputError(
+            f"{log.source}: must be shadowed as the reference is: it has {has}, and the reference has {needs}. Begin "
+            "with a log of the same kind."
+        )
     cheap, full = map(log.numbers, names)
-    value = cheap - full if prefix == columns.LOSS_PREFIX else full - cheap
+    ran = ~np.isnan(full)
+    if not shadowed and not ran.all():
+        row = columns.row_name(int(np.argmin(ran)), ids)
+        raise InputError(f"{log.source}: inputs without a full loss, such as {row}, need a column 'propensity'.")
+    for name, column in zip(names, (cheap, full), strict=True):
+        refuse_large(np.where(ran, column, 0.0), ids, f"{log.source}: column {name!r}")
+    value = np.where(ran, cheap - full if prefix == columns.LOSS_PREFIX else full - cheap, 0.0)
     if "escalated" in log.data or threshold is None:
         log.require("escalated")
         escalated = _within(log, "escalated", 0.0)
     else:
         log.require("score", advice=ESCALATED)
-        escalated = threshold.expected(log.numbers("score"))
-    weight = 1 / _within(log, "propensity", LEAST) if "propensity" in log.data else np.ones(len(ids))
-    parts = (map(str, log.ids("unit")), map(str, ids), escalated.tolist(), value.tolist(), weight.tolist())
-    return list(zip(*parts, strict=True))
+        escalated = threshold.expected(_within(log, "score", -math.inf, math.inf))
+    weight = ran / _within(log, "propensity", LEAST) if shadowed else np.ones(len(ids))
+    share = np.ones(len(ids)) if kind == "all inputs" else weight
+    parts = (map(str, log.ids("unit")), map(str, ids), *(x.tolist() for x in (escalated, value, weight, share)))
+    return [row for row in zip(*parts, strict=True) if row[5]]
 
 
-def _within(log: columns.Columns, name: str, least: float) -> Float[np.ndarray, "input"]:
-    """A column of numbers from `least` to 1."""
+def _within(log: columns.Columns, name: str, least: float, most: float = 1.0) -> Float[np.ndarray, "input"]:
+    """A column of numbers from `least` to `most`."""
     numbers = log.numbers(name)
-    bad = np.flatnonzero(~((numbers >= least) & (numbers <= 1)))
+    bad = np.flatnonzero(~((numbers >= least) & (numbers <= most)))
     if len(bad):
         raise InputError(
-            f"{log.source}: column {name!r} must hold numbers from {least:g} to 1; "
+            f"{log.source}: column {name!r} must hold numbers from {least:g} to {most:g}; "
             f"{columns.row_name(int(bad[0]), log.data['input'])} holds {numbers[bad[0]]:g}."
         )
     return numbers
 
 
 def _complete(rows: Sequence[Row], rate: float, loss: float) -> Iterator[tuple[str, float, float, float]]:
-    """Name, gain over random, harm and rate of every unit; the first two per input, in units of `loss`."""
+    """Name, gain over random, harm and rate of every unit with shadowed inputs; the first two per input, of `loss`."""
     for name, own in groupby(rows, key=lambda row: row[0]):
-        escalated, value, weight = np.array([row[2:] for row in own]).T
-        harm = escalated * np.maximum(-value, 0.0) / loss
-        parts = np.column_stack([(escalated - rate) * value / loss, harm, escalated])
-        gain, harm, share = np.average(parts, axis=0, weights=weight).tolist()
-        yield name, gain, harm, share
+        escalated, value, weight, share = np.array([row[2:] for row in own]).T
+        if weight.any():
+            parts = np.column_stack([(escalated - rate) * value, escalated * np.maximum(-value, 0.0)]) / loss
+            gain, harm = np.average(parts, axis=0, weights=weight).tolist()
+            yield name, gain, harm, float(np.average(escalated, weights=share))
 
 
 def _counted(units: Sequence[tuple[str, float, float, float]], cap: float) -> Float[np.ndarray, "unit kind"]:

@@ -185,18 +185,18 @@ def new_unit_sentences(rows: Sequence[Row]) -> Iterator[str]:
     compared = [row for row in rows if row.units_compared]
     if compared:
         units = compared[0].units_compared
-        worst = _by_name(compared, [of_loss(row.next_unit_lo, _mean_loss(row)) for row in compared], "{1} {0}")
+        worst = [of_loss(row.next_unit_lo, _mean_loss(row)) for row in compared]
         share = " of a unit's mean loss" if any(_mean_loss(row) is not None for row in compared) else ""
-        own = f" ({', '.join(worst)}{share})" if worst else ""
-        yield (
-            f"A new unit of this kind is worse than the worst of these {units:,}"
-            f"{own} with probability at most 1/{units + 1:,}."
-        )
-    decided = [row for row in compared if row.verdict in ("better", "worse") and row.break_even_unit is not None]
-    if decided:
-        sizes = [f"{row.break_even_unit:.2g}" for row in sorted(decided, key=lambda row: row.break_even_unit or 0.0)]
-        times = " or ".join(_by_name(decided, [f"{row.break_even_unit:.2g}" for row in decided], "{0} ({1})"))
-        yield f"An opposite unit of {times or f'{sizes[0]} to {sizes[-1]}'} times the largest cancels the difference."
+        if len(compared) <= NAMED:
+            yield f"Worst of these {units:,} units against random: {_by_name(compared, worst, compared)}{share}."
+        yield f"A new unit of this kind does worse than them all with probability at most 1/{units + 1:,}."
+    decided = [row for row in compared if (row.verdict or row.second_verdict) in ("better", "worse")]
+    sizes = [row.break_even_unit for row in decided if row.break_even_unit is not None]
+    if sizes:
+        times = f"{min(sizes):.2g} to {max(sizes):.2g}"
+        if len(decided) <= NAMED:
+            times = _by_name(decided, [f"{size:.2g}" for size in sizes], compared)
+        yield f"One opposite unit, so many times the largest, would cancel this: {times}."
     bounded = [row for row in rows if row.bound is not None]
     if bounded:
         spans = (interval(row.versus_random_bounded_lo, row.versus_random_bounded_hi, percent) for row in bounded)
@@ -207,10 +207,10 @@ def new_unit_sentences(rows: Sequence[Row]) -> Iterator[str]:
         )
 
 
-def _by_name(rows: Sequence[Row], texts: Sequence[str], form: str) -> Sequence[str]:
-    """The texts of rows with their names; of one row without its name, and of many none."""
-    named = [form.format(text, row.name) for row, text in zip(rows, texts, strict=True)]
-    return texts if len(rows) == 1 else named if len(rows) <= NAMED else ()
+def _by_name(rows: Sequence[Row], texts: Sequence[str], among: Sequence[Row]) -> str:
+    """The texts of rows, with their names if the rows that they are among are several."""
+    named = [f"{row.name} {text}" for row, text in zip(rows, texts, strict=True)]
+    return ", ".join(named if len(among) > 1 else texts)
 
 
 def _mean_loss(row: Row) -> float | None:

@@ -24,8 +24,8 @@ FOLDS, RIDGE, STEADY = 5, 1.0, 30.0
 """Number of folds of the units for cross-fitting, and the ridge penalties of the standardised features: of logs, and of
 shadow logs, whose few runs may hold a rare large value."""
 LIMITS = (
-    "Gains and differences are estimates of what the measured ones would be; the oracle, nDG and counts of affected "
-    "and harmed inputs are of noise, too."
+    "Gains and differences are estimates of what the measured ones would be; the oracle, nDG, benefit, harm and counts "
+    "of affected and harmed inputs are of noise, too."
 )
 
 

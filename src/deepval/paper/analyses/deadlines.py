@@ -165,7 +165,7 @@ def table_rows(
                 drawn[name] = make_draws(len(table.unit_ids), draws, seed)
                 gains[name] = {
                     allocator: _gains(table, score, allocator, budget, drawn[name], period_ms, switch_ms, _check(keep))
-                    for allocator, score in _with_time(name, table, scores).items()
+                    for allocator, score in _with_time(name, table, scores, budget).items()
                 }
             for label, members in (groups | {name: [name] for name in tables}).items():
                 about = {"cell": label, "period_ms": period_ms, "kind": "latency", "alpha": budget.alpha}
@@ -183,14 +183,21 @@ def _in_order(name: str, table: ValueTable) -> ValueTable:
     return replace(table, order=np.arange(float(len(table))))
 
 
-def _with_time(name: str, table: ValueTable, scores: Mapping[str, InputFloats]) -> dict[str, InputFloats]:
-    """The scores of allocators whose time the costs have; a warning names the others."""
-    allocators = figures(name, table, None, "a deadline").allocators
-    timed = {own: score for own, score in scores.items() if "ms" in allocators.get(own, {})}
-    if len(timed) < len(scores):
-        lacking = ", ".join(own for own in scores if own not in timed)
-        warnings.warn(InputWarning(f"{name}: {lacking} left out, because the costs have no ms of it."), stacklevel=2)
-    return timed
+def _with_time(
+    name: str, table: ValueTable, scores: Mapping[str, InputFloats], budget: Latency
+) -> dict[str, InputFloats]:
+    """The scores of allocators whose time the costs have and the budget pays; a warning names the others."""
+    costs = figures(name, table, None, "a deadline")
+    allowed = allowance(budget, by_age(table)[0].modes, costs)
+    timed = [own for own in scores if "ms" in costs.allocators.get(own, {})]
+    paid = [own for own in timed if allowed.share(costs.of_allocator(own, "ms")) > 0]
+    for why, left_out in (
+        ("because the costs have no ms of it", [own for own in scores if own not in timed]),
+        (f"because its time is beyond a budget of {budget.alpha:.0%}", [own for own in timed if own not in paid]),
+    ):
+        if left_out:
+            warnings.warn(InputWarning(f"{name}: {', '.join(left_out)} left out, {why}."), stacklevel=2)
+    return {own: scores[own] for own in paid}
 
 
 def _gains(
@@ -288,9 +295,12 @@ def table(rows: Sequence[DeadlineRow]) -> Table:
         "average, deadlines, oracle: shares of the all-cheap loss. late: of the escalations. p95: response time in ms.",
         "tau: Kendall's tau-b of the order of allocators, average against deadlines, the same in all rows of a period.",
     )
-    order = ("cell", "kind", "period_ms", "allocator", "average", "average_lo", "gain", "gain_lo", "oracle")
-    order = (*order, "escalated", "late", "p95_ms", "tau", "tau_lo")
-    group = ("cell", "kind", "period_ms", "tau", "tau_lo")
+    group, names = ("cell", "kind", "period_ms", "tau", "tau_lo"), ("cell", "kind", "period_ms", "allocator")
+    if len({row.allocator for row in rows}) == 1:
+        group, names = ("cell", "kind", "allocator"), ("cell", "kind", "allocator", "period_ms")
+        notes = notes[:1]
+    order = (*names, "average", "average_lo", "gain", "gain_lo", "oracle", "escalated", "late", "p95_ms")
+    order = (*order, "tau", "tau_lo") if "tau" in group else order
     return declared_table(DeadlineRow, rows, "Allocators under deadlines", notes=notes, order=order, group=group)
 
 
@@ -313,6 +323,6 @@ DEADLINES = declare(
     takes={"cells": "cells", "costs": "costs"},
     by="cell",
     judges=True,
-    empty="No allocator has a time (ms) in the costs: give --costs that do, or name others (-a).",
+    empty="No allocator has a time (ms) in the costs that the budget pays: give other --costs, or name others (-a).",
     among=FIRST_OF_PAIR,
 )

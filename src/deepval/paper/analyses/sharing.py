@@ -86,14 +86,16 @@ def table_rows(
     watch: Watch = unwatched,
 ) -> list[SharedBudget]:
     """The same rows from a table of each consumer, with scores that cover it; inputs that all tables have count."""
+    if len(tables) < 2:
+        raise InputError(f"One budget needs two consumers or more; found {', '.join(tables)}.")
     first, records = next(iter(tables.values()))[0], []
     common = first.keep(np.all([positions(first.input, of.input) >= 0 for of, _ in tables.values()], axis=0))
     at = {name: positions(common.input, of.input) for name, (of, _) in tables.items()}
     consumers = {name: of.losses[at[name], 0] for name, (of, _) in tables.items()}
     units = [of.unit_ids[of.unit[at[name]]] for name, (of, _) in tables.items()]
-    if len(tables) < 2 or not len(common) or not all(np.array_equal(own, units[0]) for own in units):
+    if not len(common) or not all(np.array_equal(own, units[0]) for own in units):
         raise InputError(
-            "One budget needs the losses of two consumers or more on the same inputs, each in the same unit; found "
+            "One budget needs the losses of all consumers on the same inputs, each in the same unit; found "
             f"{len(common):,} inputs in common in {', '.join(tables)}."
         )
     poor = next((name for name, cheap in consumers.items() if not cheap.sum() > 0), None)
@@ -159,7 +161,9 @@ def max_min_weights(values: Float[np.ndarray, "consumer input"], slots: int) -> 
 def table(rows: Sequence[SharedBudget]) -> Table:
     """The rows as a table."""
     note = "price: own gain less this gain. Intervals are over units; selections stay as they are in the sample."
-    return declared_table(SharedBudget, rows, "One budget for several consumers", notes=(note,))
+    order = ("alpha", "selection", "cell", "gain", "gain_lo", "of_own", "price", "price_lo")
+    title = "One budget for several consumers"
+    return declared_table(SharedBudget, rows, title, notes=(note,), order=order, group=order[:2])
 
 
 def chart(rows: Sequence[SharedBudget]) -> Chart:
