@@ -165,7 +165,9 @@ def located(
     spec = cell.spec
     material = _synthetic(spec) if spec.dataset == "synthetic" else _from_files(cell, root, files or {}, maps)
     absent = spec.learned is not None and planner is None
-    system = _planner(spec.learned, planner) if spec.learned and planner else spec.system
+    system: str | System = spec.system
+    if spec.learned and planner:
+        (system,) = learned_planners([spec.learned], weights=planner.weights, masks=planner.masks)
     (local,) = specs(
         material,
         geometries=[spec.geometry],
@@ -179,10 +181,6 @@ def located(
         differences = local.differences(spec) or ("its definition differs",)
         raise InputError(f"{cell.folder}: the data given must be those that the cell was built from; {differences[0]}.")
     return local
-
-
-def _planner(name: str, planner: PlannerPaths) -> System:
-    return learned_planners([name], weights=planner.weights, masks=planner.masks)[0]
 
 
 def needs_files(cell: BuiltCell) -> bool:
@@ -362,11 +360,7 @@ def _file_material(fields: Mapping[str, Any], folders: SearchFolders) -> Materia
         raise InputError(f"data set {fields['dataset']} needs root, the folder of its files, and two or more modes.")
     maps = {"maps": folders.path(fields["maps"])} if "maps" in fields else {}
     source = open_dataset(fields["dataset"], folders.path(fields["root"]), **maps)
-    classes = tuple(fields["classes"]) if "classes" in fields else None
-    files = [
-        _specified_mode(name, mode, folders, classes, fields.get("seed", 0)) for name, mode in fields["modes"].items()
-    ]
-    files = [replace(file, frames_run=fields.get("frames_run")) for file in files]
+    files = [_specified_mode(name, fields, folders) for name in fields["modes"]]
     material = from_files(source, files, units=fields.get("units"))
     if "left_out" not in fields:
         return material
@@ -392,21 +386,21 @@ def _listed_frames(path: Path) -> dict[str, tuple[int, ...]]:
     return {unit: tuple(sorted(set(numbers))) for unit, numbers in frames.items()}
 
 
-def _specified_mode(
-    name: str, fields: Mapping[str, Any], folders: SearchFolders, classes: tuple[str, ...] | None, seed: int
-) -> ModeFile:
-    _check_fields(fields, MODE_FIELDS, f"mode {name}")
-    limit, kind = fields.get("threshold"), fields.get("scores")
+def _specified_mode(name: str, fields: Mapping[str, Any], folders: SearchFolders) -> ModeFile:
+    mode = fields["modes"][name]
+    _check_fields(mode, MODE_FIELDS, f"mode {name}")
+    limit, kind = mode.get("threshold"), mode.get("scores")
     if kind not in (None, "probabilities", "raw", "none"):
         raise InputError(f"scores of mode {name} must be probabilities, raw or none; found {kind!r}.")
     return ModeFile(
         name=name,
-        path=folders.path(fields["file"]) if "file" in fields else None,
+        path=folders.path(mode["file"]) if "file" in mode else None,
         threshold=None if limit is None else float(limit),
         scores=kind,
-        classes=classes,
-        like=fields.get("like"),
-        seed=seed,
+        classes=tuple(fields["classes"]) if "classes" in fields else None,
+        like=mode.get("like"),
+        seed=fields.get("seed", 0),
+        frames_run=fields.get("frames_run"),
     )
 
 

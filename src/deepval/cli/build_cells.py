@@ -185,19 +185,12 @@ def build(
     if count_matched:
         cell_specs = _count_matched(cell_specs, thresholds)
     folders = {cell_spec: out / f"{cell_spec.system}-{cell_spec.geometry}" for cell_spec in cell_specs}
-    up_to_date = (
-        {}
-        if strict
-        else {
-            cell_spec: current_cell(cell_spec, folder, costs=costs, pictures=pictures)
-            for cell_spec, folder in folders.items()
-        }
-    )
-    cells_by_spec: dict[spec.CellSpec, _CellResult] = {
-        cell_spec: _CellResult(folders[cell_spec], current.cell.id, current.frames, current.cell.table, now=False)
-        for cell_spec, current in up_to_date.items()
-        if current is not None
-    }
+    cells_by_spec: dict[spec.CellSpec, _CellResult] = {}
+    for cell_spec, folder in folders.items() if not strict else ():
+        current = current_cell(cell_spec, folder, costs=costs, pictures=pictures)
+        if current is not None:
+            before = _CellResult(folder, current.cell.id, current.frames, current.cell.table, now=False)
+            cells_by_spec[cell_spec] = before
     missing = [cell_spec for cell_spec in cell_specs if cell_spec not in cells_by_spec]
     with workers.start() as engine:
         cells = rebuild(

@@ -71,16 +71,14 @@ class LabelRows(NamedTuple):
     yaw_rad: Float[np.ndarray, "row"]
 
 
-def rows_of(path: Path, columns: int | Sequence[int], *, what: str) -> list[list[str]]:
+def rows_of(path: Path, columns: int, *, what: str) -> list[list[str]]:
     """The words of each line that is not empty; raises where a line has the wrong number of columns."""
-    allowed = (columns,) if isinstance(columns, int) else tuple(columns)
     if not reading.is_file(path):
         raise InputError(f"{what} must be at {path}; there is no such file: check the data set's folder.")
     rows = [line.split() for line in reading.text(path).splitlines()]
     for number, row in enumerate(rows, start=1):
-        if row and len(row) not in allowed:
-            counts = " or ".join(str(count) for count in allowed)
-            raise InputError(f"{what} must have {counts} columns; {path} has {len(row)} in line {number}.")
+        if row and len(row) != columns:
+            raise InputError(f"{what} must have {columns} columns; {path} has {len(row)} in line {number}.")
     return [row for row in rows if row]
 
 

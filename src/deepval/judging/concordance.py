@@ -117,7 +117,7 @@ def spearman(first: InputNumbers, second: InputNumbers, *, among: InputFlags | N
         a, b = a[among], b[among]
     if a.size == 0:
         return math.nan
-    rank_a, rank_b = _centred_ranks(a), _centred_ranks(b)
+    rank_a, rank_b = centred_ranks(a), centred_ranks(b)
     spread = float(rank_a @ rank_a) * float(rank_b @ rank_b)
     return float(rank_a @ rank_b) / math.sqrt(spread) if spread > 0 else math.nan
 
@@ -233,13 +233,13 @@ def _ranks(x: InputFloats) -> InputInts:
     return ranks
 
 
-def _centred_ranks(x: InputFloats) -> InputFloats:
-    """Twice the average rank minus twice its mean, a whole number: inputs below minus inputs above."""
+def centred_ranks(x: InputFloats) -> InputFloats:
+    """Ranks minus their mean; equal values share the mean of their ranks."""
     order = np.argsort(x)
     ascending = x[order]
     starts = _run_starts(ascending[1:] != ascending[:-1])
     ranks = np.empty(x.size)
-    ranks[order] = np.repeat(starts[:-1] + starts[1:] - x.size, np.diff(starts))
+    ranks[order] = np.repeat((starts[:-1] + starts[1:] - x.size) / 2, np.diff(starts))
     return ranks
 
 

@@ -23,7 +23,7 @@ from deepval.errors import InputError
 from deepval.judging import fills, knapsack, mode_plans, oracle
 from deepval.judging.allowances import Allowance, above_cheap
 from deepval.judging.resamples import Allocator, Resamples, Sample
-from deepval.results import Optimum, Spending
+from deepval.results import Optimum, Spending, share_of
 from deepval.tables import keys
 from deepval.tables.costs import CONVENTIONS, Convention
 from deepval.tables.scores import Scores
@@ -309,9 +309,9 @@ def optima(table: ValueTable, allowances: Sequence[Allowance]) -> Iterator[Optim
             convention=allowed.convention,
             accounting=allowed.accounting,
             value=best.value,
-            share_of_cheap_loss=best.value / table.cheap_loss if table.cheap_loss > 0 else None,
+            share_of_cheap_loss=share_of(best.value, table.cheap_loss),
             full_only=full_only,
-            full_only_share=full_only / best.value if best.value > 0 else None,
+            full_only_share=share_of(full_only, best.value),
             lp_bound=best.bound,
             gap=best.gap,
             multiplier=best.plan.multiplier,

@@ -10,6 +10,7 @@ import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
 from deepval.judging.allowances import Allowance
+from deepval.judging.concordance import centred_ranks
 from deepval.tables.costs import Costs
 from deepval.tables.scans import ScannedScores, ScannedTable
 from deepval.tables.scores import Scores
@@ -140,7 +141,7 @@ class Answer:
         least = np.partition(some, int(SMALLEST * len(some)))[int(SMALLEST * len(some))] if len(some) else 0.0
         chosen = (size == 0) | (size >= least)
         ranks = np.zeros(inputs)
-        ranks[rows[chosen]] = _centred_ranks(values[chosen])
+        ranks[rows[chosen]] = centred_ranks(values[chosen])
         return cls(words, rows[chosen], values[chosen], ranks)
 
 
@@ -218,17 +219,6 @@ def next_rows(unit: Int[np.ndarray, "input"], order: Float[np.ndarray, "input"] 
     return following
 
 
-def _centred_ranks(values: Float[np.ndarray, "row"]) -> Float[np.ndarray, "row"]:
-    """Ranks minus their mean; equal values share the mean of their ranks."""
-    rows = np.argsort(values)
-    ascending = values[rows]
-    first = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]]))
-    size = np.diff(np.append(first, len(values)))
-    ranks = np.empty(len(values))
-    ranks[rows] = np.repeat(first + (size - len(values)) / 2, size)
-    return ranks
-
-
 def rank_agreement(score: Float[np.ndarray, "row"], answer: Float[np.ndarray, "row"]) -> float:
     """How far a score orders inputs as an answer does: 1 if it separates all different answers, about 0 if unrelated.
 
@@ -237,9 +227,9 @@ def rank_agreement(score: Float[np.ndarray, "row"], answer: Float[np.ndarray, "r
     """
     if not len(answer):
         return math.nan
-    ranks = _centred_ranks(answer)
+    ranks = centred_ranks(answer)
     most = _product(ranks, ranks)
-    return _product(ranks, _centred_ranks(score)) / most if most > 0 else math.nan
+    return _product(ranks, centred_ranks(score)) / most if most > 0 else math.nan
 
 
 def _product(one: Float[np.ndarray, "row"], other: Float[np.ndarray, "row"]) -> float:

@@ -179,11 +179,7 @@ def _versus_uniform(
 ) -> list[tuple[Estimate | None, str | None]]:
     """Per row, the mean difference with escalating nothing or everything, and its verdict."""
     cells = [cell for _, cell in by_cell]
-    shares = []
-    for members, cell in by_cell:
-        gains = gain_rows(members)
-        other = np.broadcast_to(cell.totals.full_gain if everything else 0.0, gains.shape)
-        shares.append(cell.totals.paired_difference(gains, other).share)
+    shares = [_ahead(members, cell, cell.totals.full_gain if everything else 0.0) for members, cell in by_cell]
     mean = _mean_by_draw(shares, cells)
     bounds = [interval.snap() for interval in draws.intervals(mean, ~np.isnan(mean) & can_resample(cells))]
     points = np.mean([share[:, 0] for share in shares], axis=0)
@@ -195,6 +191,14 @@ def _mean_by_draw(
 ) -> Float[np.ndarray, "row draw"]:
     """Mean over cells of every row, draw by draw."""
     return np.mean([rows[:, cell.totals.drawn] for rows, cell in zip(by_cell, cells, strict=True)], axis=0)
+
+
+def _ahead(
+    members: Sequence[Judged], cell: Basis, start: Float[np.ndarray, "resample"] | float
+) -> Float[np.ndarray, "row resample"]:
+    """Gains of rows of a cell less `start`, paired, as shares of the all-cheap loss."""
+    gains = gain_rows(members)
+    return cell.totals.paired_difference(gains, np.broadcast_to(start, gains.shape)).share
 
 
 def gain_rows(judged: Sequence[Judged]) -> Float[np.ndarray, "row resample"]:
@@ -215,10 +219,7 @@ def mean_gain_ahead(
     starts = [np.zeros(1) if base.sample is None else base.sample.gain for base in origin]
     for begin in range(0, len(rows), AT_ONCE):
         by_cell = zip(zip(*rows[begin : begin + AT_ONCE], strict=True), starts, cells, strict=True)
-        shares = []
-        for members, start, cell in by_cell:
-            gains = gain_rows(members)
-            shares.append(cell.totals.paired_difference(gains, np.broadcast_to(start, gains.shape)).share)
+        shares = [_ahead(members, cell, start) for members, start, cell in by_cell]
         blocks.append(_mean_by_draw(shares, cells))
     return np.concatenate(blocks)
 

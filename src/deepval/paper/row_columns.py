@@ -19,7 +19,7 @@ from deepval.errors import InputError
 from deepval.judging.draws import Draws
 from deepval.judging.resamples import ratio
 from deepval.perception.reported.losses import LOSSES
-from deepval.perception.reported.score_thresholds import GRID, SHARED, OperatingPoint, count_matching_point
+from deepval.perception.reported.score_thresholds import SHARED, OperatingPoint, count_matching_point
 from deepval.report.text_tables import MISSING as DASH
 from deepval.report.text_tables import Table, TableCell, interval, number, percent
 from deepval.results import BudgetRecord, Result
@@ -263,15 +263,12 @@ def mode_costs(result: Result, convention: str | None) -> ModeCosts | None:
     return ModeCosts(float(first[convention]), float(last[convention]))
 
 
-def count_matched_point(
-    spec: CellSpec, *, units: Sequence[str] | None = None, grid: Sequence[float] = GRID
-) -> OperatingPoint:
+def count_matched_point(spec: CellSpec, *, units: Sequence[str] | None = None) -> OperatingPoint:
     """The count-matched thresholds of a cell's two modes; the cheap mode keeps its own, or 0.25 if it has none.
 
     Args:
         spec: The cell; its data set and detections must be on this machine.
         units: Units to count on; the training units where None.
-        grid: Thresholds to choose from.
     """
     ends = spec.modes[0], spec.modes[-1]
     for mode in ends:
@@ -281,7 +278,7 @@ def count_matched_point(
     parts = [unit_data(spec, unit) for unit in (spec.roles.train if units is None else units)]
     cheap, full = ([part.reported[mode.name] for part in parts] for mode in ends)
     least = SHARED if ends[0].threshold is None else ends[0].threshold
-    return count_matching_point(cheap, full, cheap_threshold=least, grid=grid)
+    return count_matching_point(cheap, full, cheap_threshold=least)
 
 
 def count_matched_specs(specs: Sequence[CellSpec], *, units: Sequence[str] | None = None) -> list[CellSpec]:

@@ -264,13 +264,11 @@ def _theme(theme: str, run: Run, datasets: Sequence[str]) -> Section | None:
     for declared in (analysis(name) for name in GROUPS[theme] if name in run.outcomes):
         by_dataset = run.outcomes[declared.name]
         blocks += [
-            _block(declared, d, by_dataset[d].rows, alone=len(datasets) == 1) for d in datasets if _some(by_dataset, d)
+            _block(declared, dataset, by_dataset[dataset].rows, alone=len(datasets) == 1)
+            for dataset in datasets
+            if dataset in by_dataset and by_dataset[dataset].rows
         ]
     return Section(theme, LEADS[theme], tuple(blocks)) if blocks else None
-
-
-def _some(by_dataset: Any, dataset: str) -> bool:
-    return dataset in by_dataset and bool(by_dataset[dataset].rows)
 
 
 def _block(declared: Analysis, dataset: str, rows: Sequence[Any], *, alone: bool) -> Passage:

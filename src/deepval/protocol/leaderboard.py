@@ -93,7 +93,7 @@ def leaderboard(
         "draws": {"number": draws, "seed": seed},
         "cells": {name: _cell(cell) for name, cell in built.items()},
         "tracks": [
-            _track(name, _cells_of_track(name, built), accepted, flagged, draws=draws, seed=seed, cache=cache)
+            _track(name, built, accepted, flagged, draws=draws, seed=seed, cache=cache)
             for name in watch(tracks, "judging tracks")
         ],
         "feedback": feedback_standings(
@@ -227,13 +227,9 @@ def _owner(items: Sequence[Submission], history: History) -> Submission | None:
     return next((part[0] for part in (in_folder, unchanged) if len(part) == 1), None)
 
 
-def _cells_of_track(name: str, built: Mapping[str, TrackedCell]) -> dict[str, TrackedCell]:
-    return {key: cell for key, cell in built.items() if cell.track == name}
-
-
 def _track(
     name: str,
-    cells: Mapping[str, TrackedCell],
+    built: Mapping[str, TrackedCell],
     accepted: Sequence[Submission],
     flagged: Collection[str],
     *,
@@ -241,12 +237,14 @@ def _track(
     seed: int,
     cache: Path | None,
 ) -> dict[str, Any]:
+    cells = {key: cell for key, cell in built.items() if cell.track == name}
     track = None if name == LOCAL else read_track(name)
     alphas, headline = (LEVELS, HEADLINE) if track is None else (track.alphas, track.headline_alpha)
     rows = track_standings(name, cells, accepted, flagged, alphas=alphas, draws=draws, seed=seed, cache=cache)
-    overall, single = rows["overall"], rows["by_cell"]
+    overall, flagged_overall = _split_flagged(rows["overall"], flagged)
+    by_cell = {key: _split_flagged(own, flagged) for key, own in rows["by_cell"].items()}
     missing_cells = {item.card.key: sorted({*cells} - {*item.scores}) for item in accepted if {*cells} & {*item.scores}}
-    ranked = [row for row in _split_flagged(overall, flagged)[0] if row["verdict"] in ("better", "worse", "unresolved")]
+    ranked = [row for row in overall if row["verdict"] in ("better", "worse", "unresolved")]
     return {
         "track": name,
         "title": "Local cells, never official" if track is None else track.title,
@@ -254,12 +252,9 @@ def _track(
         "cells_of_track": None if track is None else len(track.cells),
         "headline_alpha": headline,
         "comparisons": len(ranked),
-        "overall": _split_flagged(overall, flagged)[0],
-        "by_cell": {key: _split_flagged(rows, flagged)[0] for key, rows in single.items()},
-        "flagged": {
-            "overall": _split_flagged(overall, flagged)[1],
-            "by_cell": {key: _split_flagged(rows, flagged)[1] for key, rows in single.items()},
-        },
+        "overall": overall,
+        "by_cell": {key: rows for key, (rows, _) in by_cell.items()},
+        "flagged": {"overall": flagged_overall, "by_cell": {key: rows for key, (_, rows) in by_cell.items()}},
         "incomplete": {key: missing for key, missing in missing_cells.items() if missing},
     }
 

@@ -49,7 +49,8 @@ def as_html(board: Mapping[str, Any]) -> str:
 
 
 def _study(board: Mapping[str, Any], *, by_cell: bool) -> Study:
-    reasons, draws = _reasons(board), board["draws"]
+    reasons = {entry["allocator"]: entry["flags"] for entry in board["submissions"] if entry["flags"]}
+    draws = board["draws"]
     facts = (
         ("submissions", str(len(board["submissions"])), f"{len(reasons)} flagged, {len(board['refused'])} refused"),
         ("cells", str(len(board["cells"])), f"{quantity(len(board['tracks']), 'track')}; test units only"),
@@ -78,11 +79,6 @@ def _conclusion(board: Mapping[str, Any]) -> str:
 
 def _headline(track: Mapping[str, Any]) -> BudgetKey:
     return BudgetKey("selection", track["headline_alpha"])
-
-
-def _reasons(board: Mapping[str, Any]) -> dict[str, Sequence[str]]:
-    """Per flagged submission, the reasons why it is not ranked."""
-    return {entry["allocator"]: entry["flags"] for entry in board["submissions"] if entry["flags"]}
 
 
 def _passages(track: Mapping[str, Any], reasons: Mapping[str, Sequence[str]], *, by_cell: bool) -> Iterator[Passage]:

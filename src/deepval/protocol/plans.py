@@ -114,12 +114,7 @@ def _outcome(item: Planned, alpha: float, actual: Sequence[Made]) -> PlannedOutc
 
 
 def _matches(item: Planned, alpha: float, actual: Made) -> bool:
-    same = (item.candidate, item.baseline, item.cells, item.of) == (
-        actual.candidate,
-        actual.baseline,
-        actual.cells,
-        actual.of,
-    )
+    same = all(getattr(item, name) == getattr(actual, name) for name in ("candidate", "baseline", "cells", "of"))
     return same and actual.budget.holds(kind=item.budget, alpha=alpha)
 
 

@@ -36,7 +36,7 @@ from deepval.protocol.resolved_pairs import resolved
 from deepval.protocol.store import code_digest
 from deepval.protocol.submissions import Submission
 from deepval.protocol.tracks import TrackedCell
-from deepval.results import AllocatorRecord, BudgetKey, Estimate, row_from
+from deepval.results import AllocatorRecord, BudgetKey, Estimate, row_from, share_of
 from deepval.tables.costs import Convention, Costs
 from deepval.tables.scores import Scores, on_part
 
@@ -93,7 +93,7 @@ class Standing(AllocatorRecord):
 
 def standings_of_bases(bases: Mapping[str, Basis], *, unranked: Collection[str] = ()) -> tuple[Standing, ...]:
     """The standings from the basis of each result."""
-    judged = {cell: _by_row(item) for cell, item in bases.items()}
+    judged = {cell: {(item.row.allocator, item.row.budget): item for item in own.judged} for cell, own in bases.items()}
     pooled = {(row.allocator, row.budget): row for row in over_cells.pool_bases(bases)}
     cells = list(bases.values())
     budgets = list(dict.fromkeys(item.row.budget for item in cells[0].judged))
@@ -121,10 +121,6 @@ def rank_intervals(
     return {
         name: (1 + int(lost), len(samples) - int(won)) for name, lost, won in zip(samples, better, beaten, strict=True)
     }
-
-
-def _by_row(cell_basis: Basis) -> dict[tuple[str, BudgetKey], Judged]:
-    return {(item.row.allocator, item.row.budget): item for item in cell_basis.judged}
 
 
 def _ranks(
@@ -161,15 +157,10 @@ def _reference_standing(name: str, budget: BudgetKey, members: Sequence[Judged],
 def _shares(members: Sequence[Judged]) -> dict[str, Any]:
     """Gain, benefit and harm as shares of the all-cheap loss, averaged over cells."""
     rows = [member.row for member in members]
-
-    def share(part: float | None, row: Judged) -> float | None:
-        loss = row.row.cheap_loss
-        return None if part is None or loss is None or not loss > 0 else part / loss
-
     return {
         "gain_share": over_cells.mean_if_all([row.gain_share for row in rows]),
-        "benefit_share": over_cells.mean_if_all([share(m.row.benefit, m) for m in members]),
-        "harm_share": over_cells.mean_if_all([share(m.row.harm, m) for m in members]),
+        "benefit_share": over_cells.mean_if_all([share_of(row.benefit, row.cheap_loss) for row in rows]),
+        "harm_share": over_cells.mean_if_all([share_of(row.harm, row.cheap_loss) for row in rows]),
     }
 
 

@@ -282,18 +282,13 @@ def _check_folder(
         + sum(8 * len(cell.scored) * len(cell.table.modes) for cell in cells.values())
     )
     try:
-        answer = _answer(folder, reader, limits, most, stored)
+        answer = reader.answer(folder, limits, most) if stored is None else stored.answer(folder, reader, limits, most)
     except InputError as error:
         return Checked(name, None, (str(error),))
     try:
         return _parsed(name, answer, cells)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return Checked(name, None, ("must be readable; the answer of its reader is malformed.",))
-
-
-def _answer(folder: Path, reader: Reader, limits: Limits, most: int, stored: StoredReadings | None) -> bytes:
-    """The reader's answer for a folder, from the cache where there is one."""
-    return reader.answer(folder, limits, most) if stored is None else stored.answer(folder, reader, limits, most)
 
 
 def _parsed(name: str, answer: bytes, cells: Mapping[str, WantedScores]) -> Checked:

@@ -8,7 +8,7 @@ import html
 import io
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from deepval.files.canonical import sha256
@@ -21,21 +21,20 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def result_csv(result: Result) -> str:
     """The rows as CSV text."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(Row.columns())
-    for row in (*result.rows, *result.slices):
-        writer.writerow([_csv_cell(value) for value in (dict(row) | {"allocator": row.name}).values()])
-    return out.getvalue()
+    rows = (*result.rows, *result.slices)
+    return _csv(Row.columns(), ((dict(row) | {"allocator": row.name}).values() for row in rows))
 
 
 def records_csv(records: Sequence[Mapping[str, Any]]) -> str:
     """Records with the same fields as CSV text; the items of a list are separated by spaces."""
+    return _csv(records[0] if records else (), (map(_csv_list, record.values()) for record in records))
+
+
+def _csv(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(records[0] if records else ())
-    for record in records:
-        writer.writerow([_csv_cell(_csv_list(value)) for value in record.values()])
+    writer.writerow(header)
+    writer.writerows(map(_csv_cell, row) for row in rows)
     return out.getvalue()
 
 
@@ -156,14 +155,14 @@ def table_html(table: Table, *, bare: bool = False) -> str:
     """The table with its title, and its notes below; `bare` writes marks as signs, for pages without a style."""
     text = _html_with_signs if bare else _html_text
     rows = [row for section in table.sections for row in section]
-    wordy = [any(not _is_number(row[i].text) for row in rows) for i in range(len(table.header))]
+    kinds = ["words" if any(not _is_number(row[i].text) for row in rows) else "" for i in range(len(table.header))]
     head = "".join(
-        f'<th scope="col"{_heading_class(w)}>{html.escape(name)}</th>'
-        for name, w in zip(table.header, wordy, strict=True)
+        f'<th scope="col"{_class(kind)}>{html.escape(name)}</th>'
+        for name, kind in zip(table.header, kinds, strict=True)
     )
     lines, starts = [], {sum(map(len, table.sections[:i])) for i in range(1, len(table.sections))}
     for i, row in enumerate(rows):
-        cells = "".join(f"<td{_cell_class(cell, w)}>{text(cell)}</td>" for cell, w in zip(row, wordy, strict=True))
+        cells = "".join(f"<td{_class(cell.mark, k)}>{text(cell)}</td>" for cell, k in zip(row, kinds, strict=True))
         lines.append(f"<tr{RULE if i in starts else ''}>{cells}</tr>")
     notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in table.notes)
     inner = (
@@ -185,14 +184,9 @@ def _is_number(text: str) -> bool:
     return not re.search(r"[A-Za-z]{2}", text)
 
 
-def _heading_class(words: bool) -> str:  # noqa: FBT001
-    return ' class="words"' if words else ""
-
-
-def _cell_class(cell: TableCell, words: bool) -> str:  # noqa: FBT001
-    names = [cell.mark] if cell.mark else []
-    names += ["words"] if words else []
-    return f' class="{" ".join(names)}"' if names else ""
+def _class(*names: str) -> str:
+    given = " ".join(filter(None, names))
+    return f' class="{given}"' if given else ""
 
 
 def content_policy(*, styles: Sequence[str], scripts: Sequence[str] = (), images: str = "") -> str:

@@ -42,6 +42,7 @@ from deepval.results.records import (
     known,
     lists_by_key,
     row_from,
+    share_of,
 )
 from deepval.results.result import HEADLINE, SCHEMA, Feedback, Result, Samples
 
@@ -50,5 +51,5 @@ __all__ = [
     "Bounds", "BudgetKey", "BudgetRecord", "CallShare", "Curve", "DrawsUsed", "Estimate", "Feedback", "Gap",
     "HalfWidth", "Inputs", "ModeRate", "Optimum", "OracleAt", "Provenance", "Reason", "Record", "Recovery", "Result",
     "Row", "Samples", "ScoresUsed", "Setting", "Spending", "Spread", "Stream", "Threshold", "Unit", "answer",
-    "in_words", "joined", "known", "lists_by_key", "row_from",
+    "in_words", "joined", "known", "lists_by_key", "row_from", "share_of",
 ]  # fmt: skip

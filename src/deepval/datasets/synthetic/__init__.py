@@ -20,7 +20,7 @@ from deepval.datasets.synthetic.render import pictures_of, write_pictures
 from deepval.datasets.synthetic.traffic import Drive, TrafficSettings, drive
 from deepval.errors import InputError, quote
 from deepval.files.canonical import sha256
-from deepval.geometry.camera import Camera, image_points_px, transform
+from deepval.geometry.camera import Camera, image_points_px, looking_ahead, transform
 from deepval.geometry.vehicle import ground_corners_m
 from deepval.perception.profile import Conditions, Profile, read_profile
 from deepval.perception.reported.detection_rows import ModeReader
@@ -30,7 +30,6 @@ from deepval.world.objects import Objects, track_closing_mps
 from deepval.world.scene import Scene
 from deepval.world.truth import Truth
 
-CAMERA_AXES = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 NEAREST_M = 0.4
 CELL_PX = 6
 # Share of the box that must be visible for KITTI's levels 0 (fully), 1 (partly), 2 (largely hidden); 3 below that.
@@ -46,10 +45,7 @@ def conditions_of(scene_look: Look, *, street: Conditions, clutter: float) -> Co
 
 def kitti_camera() -> Camera:
     """A camera like KITTI's left colour camera: 1242x375, 1.66 m above the road, looking straight ahead."""
-    pose = np.eye(4)
-    pose[:3, :3] = CAMERA_AXES
-    pose[:3, 3] = (1.1, -0.32, 0.73)
-    return Camera(721.5, 721.5, 609.6, 172.9, pose, -0.93, 1242, 375)
+    return Camera(721.5, 721.5, 609.6, 172.9, looking_ahead(1.1, left_m=-0.32, height_m=0.73), -0.93, 1242, 375)
 
 
 class Bodies(NamedTuple):

@@ -26,7 +26,7 @@ from deepval.paper.row_columns import CellName, column, declared_table, high, le
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, plain
 from deepval.report.text_tables import Table, number, percent
-from deepval.results import Result, row_from
+from deepval.results import Result, row_from, share_of
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,6 @@ def _rows(
         fixed = max(names, key=lambda candidate: sum(gains[candidate] for gains in chosen.gains.values()))
         for alpha, choice in chosen.choice.items():
             row, best = result.row(choice, "selection", alpha), _best(result, names, alpha)
-            gain, loss = chosen.gains[alpha][choice], validation.cheap_loss
             records.append(
                 row_from(
                     row,
@@ -127,7 +126,7 @@ def _rows(
                     pool=pool,
                     candidates=tuple(names),
                     choice=choice,
-                    validation_share=gain / loss if loss > 0 else None,
+                    validation_share=share_of(chosen.gains[alpha][choice], validation.cheap_loss),
                     fixed=fixed,
                     fixed_ndg=result.row(fixed, "selection", alpha).ndg,
                     best=best,

@@ -21,7 +21,7 @@ from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.figures import style
 from deepval.report.figures.gain_figures import stacked
 from deepval.report.text_tables import Table, TableCell, interval, mark_of, percent, quantity
-from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined, lists_by_key
+from deepval.results import HEADLINE, BudgetKey, Gap, Result, Row, joined, lists_by_key, share_of
 from deepval.tables.scores import REFERENCES
 
 SHOWN = ("oracle", "random")
@@ -127,8 +127,8 @@ def _cell_rows(cell: str, result: Result, own: Sequence[Row]) -> Iterator[Benefi
             cells=1,
             allocator=row.allocator,
             **vars(row.budget),
-            benefit=_share(row.benefit, row.cheap_loss),
-            harm=_share(row.harm, row.cheap_loss),
+            benefit=share_of(row.benefit, row.cheap_loss),
+            harm=share_of(row.harm, row.cheap_loss),
             **against_random,
             **_gap(gap, row.cheap_loss),
             **_counts([against_random]),
@@ -136,13 +136,9 @@ def _cell_rows(cell: str, result: Result, own: Sequence[Row]) -> Iterator[Benefi
         )
 
 
-def _share(part: float | None, loss: float | None) -> float | None:
-    return None if part is None or loss is None or not loss > 0 else part / loss
-
-
 def _gap(gap: Gap | None, loss: float | None) -> dict[str, Any]:
     names = ("gap", "missed", "left_out")
-    return dict.fromkeys(names) if gap is None else {name: _share(gap[name], loss) for name in names}
+    return dict.fromkeys(names) if gap is None else {name: share_of(gap[name], loss) for name in names}
 
 
 def _against_random(benefit: Comparison | PooledComparison, harm: Comparison | PooledComparison) -> dict[str, Any]:

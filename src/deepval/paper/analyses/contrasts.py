@@ -18,7 +18,7 @@ from deepval.cells.judgement import judge, shared_seeds
 from deepval.errors import InputError, InputWarning, NothingToLearnError
 from deepval.fit_targets import TARGETS, Gain, RoutingObjective
 from deepval.judging.allowances import Selection
-from deepval.judging.over_cells import PooledComparison, compare_bases, together
+from deepval.judging.over_cells import compare_bases, together
 from deepval.paper.row_columns import BudgetColumns, column, declared_table, high, low, share
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, at_headline, shares
@@ -210,13 +210,15 @@ def label_contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, st
             if not inside:
                 continue
             alone = {cell: compare_bases({cell: item}, one, other) for cell, item in inside.items()}
+            fitted = {"recipe": recipe, "label": label, "against": against}
             for mean in compare_bases(inside, one, other):
-                labels = (recipe, label, against)
-                records.append(_contrast(mean, labels, ALL, (None, None)))
+                undefined = {"versus_random": None, "against_versus_random": None}
+                records.append(row_from(mean, Contrast, **fitted, cell=ALL, **undefined))
                 for cell, rows in alone.items():
                     own = next(row for row in rows if row.budget == mean.budget)
-                    both = verdicts[cell][one, own.budget], verdicts[cell][other, own.budget]
-                    records.append(_contrast(own, labels, cell, both))
+                    verdict, against_verdict = (verdicts[cell][name, own.budget] for name in (one, other))
+                    judged = {"versus_random": verdict, "against_versus_random": against_verdict}
+                    records.append(row_from(own, Contrast, **fitted, cell=cell, **judged))
     if not records:
         names = ", ".join(dict.fromkeys(name for pair in pairs for name in pair))
         raise InputError(
@@ -224,15 +226,6 @@ def label_contrasts(results: Mapping[str, Result], pairs: Sequence[tuple[str, st
             f"{', '.join(results)} has two of {names}."
         )
     return records
-
-
-def _contrast(
-    row: PooledComparison, labels: tuple[str, str, str], cell: str, verdicts: tuple[str | None, str | None]
-) -> Contrast:
-    recipe, label, against = labels
-    own, other = verdicts
-    fitted = {"recipe": recipe, "label": label, "against": against, "cell": cell}
-    return row_from(row, Contrast, **fitted, versus_random=own, against_versus_random=other)
 
 
 def single(rows: Sequence[Contrast]) -> list[Contrast]:

@@ -15,7 +15,9 @@ from deepval.paper.row_columns import AllocatorName, BudgetColumns, CellName, Fo
 from deepval.report.charts import Chart, Dot, at_headline, shares
 from deepval.report.figures.gain_figures import CAUSES, stacked
 from deepval.report.text_tables import Table, percent, quantity
-from deepval.results import Gap, Reason, Result, joined, lists_by_key
+from deepval.results import Gap, Reason, Result, joined, lists_by_key, share_of
+
+PARTS = ("gap", "overhead", "ranking", "causal")
 
 
 def _of_feasible(part: str) -> Form:
@@ -78,19 +80,13 @@ def rows(results: Mapping[str, Result], *, kinds: Sequence[str] = ("latency",)) 
 
 def _row(name: str, result: Result, gap: Gap) -> GapRow:
     loss = result.setting.cheap_loss
-
-    def share(part: float | None) -> float | None:
-        return None if part is None or not loss > 0 else part / loss
-
+    terms: dict[str, Any] = {part: share_of(gap[part], loss) for part in PARTS}
     return GapRow(
         cell=name,
         allocator=gap.allocator,
         **vars(gap.budget),
         feasible=gap.gap is not None,
-        gap=share(gap.gap),
-        overhead=share(gap.overhead),
-        ranking=share(gap.ranking),
-        causal=share(gap.causal),
+        **terms,
         reason=joined([gap.reason, None if loss > 0 else Reason.NO_SHARE]),
     )
 
@@ -100,9 +96,7 @@ def over_cells(rows: Sequence[GapRow]) -> list[GapMean]:
     records = []
     for (budget, allocator), members in lists_by_key(((row.budget, row.allocator), row) for row in rows).items():
         defined = [row for row in members if row.gap is not None]
-        means: dict[str, Any] = {
-            part: mean_of_all([row[part] for row in defined]) for part in ("gap", "overhead", "ranking", "causal")
-        }
+        means: dict[str, Any] = {part: mean_of_all([row[part] for row in defined]) for part in PARTS}
         records.append(
             GapMean(
                 allocator=allocator,

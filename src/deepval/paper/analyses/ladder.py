@@ -28,7 +28,7 @@ from deepval.paper.row_columns import (
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import MISSING, Table, number, percent
-from deepval.results import UNITS, Optimum
+from deepval.results import UNITS, Optimum, share_of
 from deepval.tables.costs import CONVENTIONS, Convention, Costs
 
 
@@ -65,10 +65,6 @@ class LadderRow(BudgetColumns, CellName):
     excess_mj_gpu: float | None = column("The same for energy of the GPU rail")
     excess_mj_all: float | None = column("The same for energy of all rails")
     excess_usd: float | None = column("The same for money", f"over {UNITS['usd']}", _excess)
-
-
-def _has_three_modes(cell: BuiltCell) -> bool:
-    return len(cell.table.modes) > 2
 
 
 def rows(
@@ -113,7 +109,7 @@ def _row(name: str, best: Optimum, inputs: int, charged: Costs, convention: Conv
         modes=modes,
         planned=tuple(best.modes.values()),
         relative_cost=tuple(cost / costs[-1] for cost in costs),
-        gap_share=best.gap / best.value if best.value > 0 else None,
+        gap_share=share_of(best.gap, best.value),
         **excess,
     )
 
@@ -151,6 +147,6 @@ LADDER = declare(
     takes={"cells": "cells", "costs": "costs"},
     budgets=("latency", "energy"),
     judges=True,
-    among=(_has_three_modes, "no cell of three modes or more"),
+    among=(lambda cell: len(cell.table.modes) > 2, "no cell of three modes or more"),
     empty="A cell with three modes or more is needed; all given cells have two.",
 )

@@ -25,7 +25,7 @@ from deepval.paper.row_columns import Units, column, count, declared_table, loss
 from deepval.progress import Watch, unwatched
 from deepval.report.charts import Chart, Dot, shares
 from deepval.report.text_tables import MISSING, Table, percent
-from deepval.results import known
+from deepval.results import known, share_of
 from deepval.tables.scores import Scores
 from deepval.tables.values import ValueTable, quota
 
@@ -135,7 +135,7 @@ def _row(
         selected=None if violation is None or violation.above is None else str(table.input[violation.above]),
         left_out=None if violation is None or violation.below is None else str(table.input[violation.below]),
         regret=lost and lost.regret,
-        regret_share=lost.regret / table.cheap_loss if lost is not None and table.cheap_loss > 0 else None,
+        regret_share=lost and share_of(lost.regret, table.cheap_loss),
         swapped=lost and lost.swapped,
         margin=lost and known(lost.margin),
         bound=lost and known(lost.bound),

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 from urllib.parse import quote
 
 import numpy as np
@@ -96,7 +96,7 @@ def enter(cache: Path, entries: Mapping[str, Mapping[str, Any]], *, unit: str) -
 
 def check_unit(cache: Path, mode: str, *, unit: str, frames: Mapping[int, str | None], allow_failed: bool) -> None:
     """Raise InputError unless a finished unit is unchanged and was run on these frames (id to image SHA-256)."""
-    table = _tables(cache, mode, unit).frames
+    _, table = _tables(cache, mode, unit)
     listed = dict(zip(table["frame"].to_pylist(), table["image_sha256"].to_pylist(), strict=True))
     if listed != dict(frames):
         changed = sorted(
@@ -172,9 +172,7 @@ def read_mode(cache: Path, mode: str) -> CachedMode:
     if not units:
         modes = ", ".join(modes_in(cache)) or "none"
         raise InputError(f"The cache {cache} holds no unit of mode {mode}; its modes are: {modes}.")
-    tables = [_tables(cache, mode, unit) for unit in units]
-    detections = pa.concat_tables([table.detections for table in tables])
-    run = pa.concat_tables([table.frames for table in tables])
+    detections, run = map(pa.concat_tables, zip(*(_tables(cache, mode, unit) for unit in units), strict=True))
     return CachedMode(
         np.array(detections["seq"].to_pylist(), dtype=np.str_),
         detections["frame"].to_numpy(),
@@ -267,18 +265,11 @@ class _Manifest(TypedDict):
     modes: dict[str, dict[str, _Entry]]
 
 
-class _Tables(NamedTuple):
-    detections: Any
-    frames: Any
-
-
-def _tables(cache: Path, mode: str, unit: str) -> _Tables:
+def _tables(cache: Path, mode: str, unit: str) -> tuple[Any, Any]:
     """The tables of a finished unit, parsed from the same bytes that were checked against the manifest's hashes."""
     entry = cache_manifest(cache)["modes"][mode][unit]
-    return _Tables(
-        _read_table(detections_path(cache, mode, unit), entry["detections_sha256"]),
-        _read_table(frames_path(cache, mode, unit), entry["frames_sha256"]),
-    )
+    detections = _read_table(detections_path(cache, mode, unit), entry["detections_sha256"])
+    return detections, _read_table(frames_path(cache, mode, unit), entry["frames_sha256"])
 
 
 def _read_table(path: Path, digest: str) -> Any:

@@ -194,13 +194,11 @@ def reference_standing(truth: Truth) -> OnGround:
     return OnGround(truth.frame, truth.cls, truth.objects.corners_m.mean(axis=1))
 
 
-def ground_matching(
-    detections: Detections, truth: Truth, *, scene: Scene, most_apart_m: float = MOST_APART_M
-) -> Matching:
+def ground_matching(detections: Detections, truth: Truth, *, scene: Scene) -> Matching:
     """The matching of a unit's 3D boxes; its overlaps are NaN, because no image boxes are compared."""
     centre_m = ground_boxes(detections, scene, wanted_by="matching on the ground").centre_m
     reported = OnGround(detections.frame, detections.cls, centre_m)
-    pairs = near_pairs(reported, reference_standing(truth), most_apart_m=most_apart_m)
+    pairs = near_pairs(reported, reference_standing(truth))
     partner = np.full(len(detections), -1)
     partner[pairs.first] = pairs.second
     # On the ground no object is too small or too occluded: all count where the mode was run.
