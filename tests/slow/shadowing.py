@@ -39,8 +39,8 @@ def chances(
     for name, (escalating, by_loss) in DESIGNS.items():
         options = {"signal": cheap, "coming_signal": own} if by_loss else {}
         plan = shadow_plan(earlier, past, 0.03, coming=score, alpha=ALPHA, escalating=escalating, **options)
-        signals = own if by_loss else score
-        found[name] = np.array([plan.propensity(*pair) for pair in zip(score.tolist(), signals.tolist(), strict=True)])
+        inputs = zip(*(column.tolist() for column in ([score, own] if by_loss else [score])), strict=True)
+        found[name] = np.array([plan.propensity(*numbers) for numbers in inputs])
     return found
 
 

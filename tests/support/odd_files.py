@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,7 @@ from deepval.files.writing import npz_bytes
 from deepval.judging.routing import read_routing
 from deepval.perception import profile
 from deepval.perception.reported.detection_files import open_detections
-from deepval.perception.running.onnx_model import class_names
+from deepval.perception.running.onnx_model import OnnxModel, class_names
 from deepval.planners.neural.planner import masks_bytes, masks_of, read_file, weights_of
 from deepval.protocol.plans import read_plan
 from deepval.protocol.submission_files import read_folder
@@ -326,7 +326,12 @@ def table_subjects(home: Path) -> list[Subject]:
     words = ("evaluate", home / "long.parquet", "-s", home / "scores.parquet", "--draws", 5)
     charged = command(*words, "--costs", home / "costs.toml")
     router = home / "router.json"
-    assert run("threshold", home / "values.csv", "-s", home / "scores.csv", "--alpha", 0.2, "--out", router).code == 0
+    assert (
+        run(
+            "threshold", home / "values.csv", "-s", home / "scores.csv", "--alpha", 0.2, "--out", router, notes=True
+        ).code
+        == 0
+    )
     rows = [{"global index": f"a_{i}", "prompt": "x", "prediction": model, "cost": 0.1 * len(model), "accuracy": i % 2}
             for model in ("big", "small") for i in range(4)]  # fmt: skip
     (home / "log.json").write_text(json.dumps(rows), encoding="utf-8")
@@ -515,6 +520,8 @@ def other_subjects(home: Path) -> list[Subject]:
     planner = lambda: (weights_of(read_file(weights, "weights")), masks_of(read_file(masks, "masks")))  # noqa: E731
     picture = next((home / "images").rglob("*.png"))
 
+    no_model = object.__new__(OnnxModel)  # names in a file need nothing of it
+
     def perceived() -> object:
         shutil.rmtree(home / "c2", ignore_errors=True)
         return command(*words)()
@@ -547,7 +554,9 @@ def other_subjects(home: Path) -> list[Subject]:
         npz_subject("planner weights", weights, planner),
         npz_subject("planner masks", masks, planner),
         text_subject("profile", home / "profile.toml", lambda: profile.read_profile(home / "profile.toml")),
-        json_subject("class names", home / "units.json", lambda: class_names(cast("Any", None), home / "units.json")),
+        json_subject(
+            "class names", home / "units.json", lambda: class_names(object.__new__(OnnxModel), home / "units.json")
+        ),
         bytes_subject("picture", picture, perceived),
         bytes_subject("onnx", home / "tiny.onnx", perceived),
     ]

@@ -154,12 +154,18 @@ BUDGETED = ("half_widths", "rows", "slices", "gaps", "streams", "thresholds", "l
 def check_whole(result: Any, source: object) -> None:
     """Raise where parts of a loaded result contradict each other or themselves."""
     for problem in (
+        *_setting_problems(result.setting),
         *_budget_problems(result),
         *_spending_problems(result.ladder),
         *_curve_problems(result.curves),
         *_input_problems(result.inputs),
     ):
         raise InputError(f"{source}: must be a result saved by deepval; {problem}.")
+
+
+def _setting_problems(setting: Setting) -> Iterator[str]:
+    if not 0 <= setting.affected <= setting.inputs:
+        yield f"setting.affected must be between 0 and the {setting.inputs} inputs; found {setting.affected}"
 
 
 def _budget_problems(result: Any) -> Iterator[str]:
