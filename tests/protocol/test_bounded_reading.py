@@ -243,9 +243,9 @@ NUMBERS = bytes(8 * 36)
 )
 def test_a_reader_that_lies_is_not_believed(folder, cells, monkeypatch, said):
     assert len(cells[CELL].scored) == 36
-    monkeypatch.setattr(submissions, "_answer", lambda *_: told() + NUMBERS)
+    monkeypatch.setattr(submissions.Reader, "answer", lambda *_: told() + NUMBERS)
     assert check(folder, cells).submission.card.key == "lab/Mine"
-    monkeypatch.setattr(submissions, "_answer", lambda *_: said)
+    monkeypatch.setattr(submissions.Reader, "answer", lambda *_: said)
     assert check(folder, cells).submission is None
 
 

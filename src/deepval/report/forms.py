@@ -185,8 +185,8 @@ def _is_number(text: str) -> bool:
 
 
 def _class(*names: str) -> str:
-    given = " ".join(filter(None, names))
-    return f' class="{given}"' if given else ""
+    classes = " ".join(filter(None, names))
+    return f' class="{classes}"' if classes else ""
 
 
 def content_policy(*, styles: Sequence[str], scripts: Sequence[str] = (), images: str = "") -> str:

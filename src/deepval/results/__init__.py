@@ -42,9 +42,8 @@ from deepval.results.records import (
     known,
     lists_by_key,
     row_from,
-    share_of,
 )
-from deepval.results.result import HEADLINE, SCHEMA, Feedback, Result, Samples
+from deepval.results.result import HEADLINE, SCHEMA, Feedback, Result, Samples, share_of
 
 __all__ = [
     "ALWAYS", "FEW_UNITS", "HEADLINE", "KINDS", "LO_HI", "MEASURED", "SCHEMA", "UNITS", "AllocatorRecord", "Area",

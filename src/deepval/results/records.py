@@ -223,11 +223,6 @@ def known(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def share_of(part: float | None, whole: float | None) -> float | None:
-    """The part of a whole as a share; None where one of them is unknown or the whole is not positive."""
-    return None if part is None or whole is None or not whole > 0 else part / whole
-
-
 class Reason(Enum):
     """A reason; `text` replaces the fields in braces with figures."""
 

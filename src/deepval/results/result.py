@@ -220,6 +220,11 @@ HEADLINE = 0.2
 """Share of the headline budget, the default where a result has several budgets."""
 
 
+def share_of(part: float | None, whole: float | None) -> float | None:
+    """The part of a whole as a share; None where one of them is unknown or the whole is not positive."""
+    return None if part is None or whole is None or not whole > 0 else part / whole
+
+
 @dataclass(frozen=True)
 class Feedback:
     """Allocators that learn from the frames that they escalate, judged on policy; never ranked with scores.

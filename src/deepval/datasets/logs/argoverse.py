@@ -12,8 +12,9 @@ from typing import Any, NotRequired, TypedDict
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int
+from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.log import Log, LoggedTrack, differences_mps, poses_of, route_of
-from deepval.datasets.logs.states import FileUnits, level
+from deepval.datasets.logs.states import level, unit_of
 from deepval.errors import InputError, InputWarning, reason
 from deepval.files import reading
 from deepval.files.canonical import read_json
@@ -443,6 +444,7 @@ class Argoverse2(FileUnits):
 
     called, patterns = "argoverse2", ("scenario_*.parquet", "annotations.feather")
     requirement = "an Argoverse 2 folder must hold scenario_*.parquet or annotations.feather"
+    states = staticmethod(unit_of)
 
     @property
     def paths(self) -> dict[str, Path]:

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from deepval.arrays import Float, Int
+from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.log import (
     Log,
     LoggedTrack,
@@ -23,7 +24,7 @@ from deepval.datasets.logs.log import (
     route_of,
 )
 from deepval.datasets.logs.scenarionet_records import CAMERA
-from deepval.datasets.logs.states import FileUnits
+from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError, reason
 from deepval.files import reading
 from deepval.geometry.classes import HEIGHT_M
@@ -380,4 +381,4 @@ class CommonRoad(FileUnits):
 
     called, patterns = "commonroad", ("*.xml",)
     requirement = "a CommonRoad folder must hold scenarios (.xml)"
-    content, log = staticmethod(read_scenario), staticmethod(log_of)
+    content, log, states = staticmethod(read_scenario), staticmethod(log_of), staticmethod(unit_of)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Bool, Float
+from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.log import Log, LoggedTrack, poses_of, route_of
 from deepval.datasets.logs.scenarionet_records import CAMERA, lane_map_of, read_record, records_below
-from deepval.datasets.logs.states import FileUnits
+from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError
 from deepval.geometry.classes import NUSCENES_CLASSES
 from deepval.geometry.vehicle import ZOE, vehicle_like
@@ -135,7 +136,7 @@ class ScenarioNet(FileUnits):
     """The records `sd_*.pkl` at any depth below a folder; a unit is a scene."""
 
     called = "scenarionet"
-    content, log = staticmethod(read_record), staticmethod(log_of)
+    content, log, states = staticmethod(read_record), staticmethod(log_of), staticmethod(unit_of)
 
     @property
     def paths(self) -> dict[str, Path]:

@@ -1,16 +1,13 @@
-"""A log -> the Scene at its states, and the Truth there with the logged future; a data set of files with a log each."""
+"""A log -> the Scene at its states, and the Truth there with the logged future."""
 
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from deepval.arrays import Bool, Float, Int, Shaped
-from deepval.datasets.dataset import Dataset
 from deepval.datasets.logs.log import Log
 from deepval.errors import InputError
-from deepval.files import reading
 from deepval.geometry.camera import cuboid_corners_m, image_boxes_px, occlusion
 from deepval.geometry.vehicle import ground_corners_m, ground_poses, headings_rad
 from deepval.world.objects import Objects, track_closing_mps
@@ -170,64 +167,3 @@ def logged_objects(
         velocity_mps=np.einsum("oij,oj->oi", turn, columns.velocity_mps[track, step]),
     )
     return LoggedObjects(objects, centre_m[:, 2] - size_m[:, 2] / 2, size_m[:, 2])
-
-
-@dataclass(frozen=True)
-class FileUnits(Dataset):
-    """The files at any depth below a folder; a unit is one of them, named as the file without its ending.
-
-    Attributes:
-        root: The folder.
-    """
-
-    root: Path | str
-    called: ClassVar[str]
-    """Name of the data set."""
-    patterns: ClassVar[tuple[str, ...]]
-    """Patterns of the files' names."""
-    requirement: ClassVar[str]
-    """Requirement of a folder, for messages."""
-    content: ClassVar["staticmethod[[Path], Any]"]
-    """The content of a file."""
-    log: ClassVar["staticmethod[[Any, str], Any]"]
-    """The log in the content of a file, and the unit's name."""
-
-    @property
-    def name(self) -> str:
-        """Name of the data set; it seeds the splits."""
-        return self.called
-
-    @property
-    def paths(self) -> dict[str, Path]:
-        """The file of each unit."""
-        return reading.files_by_unit(self.root, self.patterns, self.requirement)
-
-    def path_of(self, unit: str) -> Path:
-        """The file of a unit; raises if the unit is unknown."""
-        return self.paths[self.select([unit])[0]]
-
-    def files(self, unit: str) -> dict[str, Path]:
-        """The unit's file."""
-        path = self.path_of(unit)
-        return {path.name: path}
-
-    def beside(self, unit: str) -> dict[str, Any]:
-        """Nothing: a unit depends on its files only."""
-        return {}
-
-    def unit_ids(self) -> tuple[str, ...]:
-        """Names of the units, in order."""
-        return tuple(self.paths)
-
-    def read_log(self, unit: str) -> Log:
-        """All steps of a unit."""
-        path = self.path_of(unit)
-        content = self.content(path)
-        try:
-            return self.log(content, unit)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from error
-
-    def read_unit(self, unit: str) -> tuple[Scene, Truth]:
-        """The scene at the states of a unit, and its reference."""
-        return unit_of(self.read_log(unit))

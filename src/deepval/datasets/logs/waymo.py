@@ -23,8 +23,9 @@ from typing import Any
 import numpy as np
 
 from deepval.arrays import Bool, Float
+from deepval.datasets.dataset import FileUnits
 from deepval.datasets.logs.log import Log, LoggedTrack, distinct_m, headings, poses_of, roadblocks_of, route_of
-from deepval.datasets.logs.states import FileUnits
+from deepval.datasets.logs.states import unit_of
 from deepval.errors import InputError, InputWarning
 from deepval.files.canonical import read_json
 from deepval.geometry.camera import Camera, looking_ahead
@@ -255,7 +256,7 @@ class Waymo(FileUnits):
 
     called, patterns = "waymo", ("*.json",)
     requirement = "a folder of Waymo scenarios must hold JSON files"
-    content, log = staticmethod(read_scenario), staticmethod(log_of)
+    content, log, states = staticmethod(read_scenario), staticmethod(log_of), staticmethod(unit_of)
 
 
 STEP_S = 0.1
