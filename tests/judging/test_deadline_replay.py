@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from deepval.errors import InputError
@@ -93,6 +93,7 @@ def test_a_replay_follows_the_clock_and_never_beats_the_oracle(seed, frames, dea
 
 @settings(max_examples=60)
 @given(st.integers(0, 10**6), FEW, st.floats(0.0, 1.0))
+@example(0, 22, 0.6875)  # 15 / 22 * 22 is below 15
 def test_without_pressure_a_deadline_changes_nothing(seed, frames, alpha):
     values, unit, _ = world(seed, frames)
     score = np.random.default_rng(seed).permutation(frames).astype(float)

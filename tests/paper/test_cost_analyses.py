@@ -337,7 +337,7 @@ def test_break_even_agrees_with_the_judgement_at_the_measured_cost():
 def test_break_even_needs_costs():
     table, values = world(0)
     scores = {"cell": {"mine": align(table, "mine", values)}}
-    with pytest.raises(InputError, match="cell: a break-even cost needs the costs of the modes"):
+    with pytest.raises(InputError, match="cell: a break-even cost needs the costs of modes and allocators"):
         break_even.rows({"cell": cell_of(table)}, scores, [deepval.Latency(0.2)])
 
 

@@ -554,9 +554,7 @@ def other_subjects(home: Path) -> list[Subject]:
         npz_subject("planner weights", weights, planner),
         npz_subject("planner masks", masks, planner),
         text_subject("profile", home / "profile.toml", lambda: profile.read_profile(home / "profile.toml")),
-        json_subject(
-            "class names", home / "units.json", lambda: class_names(object.__new__(OnnxModel), home / "units.json")
-        ),
+        json_subject("class names", home / "units.json", lambda: class_names(no_model, home / "units.json")),
         bytes_subject("picture", picture, perceived),
         bytes_subject("onnx", home / "tiny.onnx", perceived),
     ]

@@ -18,6 +18,7 @@ from deepval.arrays import Float, InputFlags, InputFloats
 from deepval.errors import InputError, InputWarning
 from deepval.judging.policies import FrozenThreshold, in_time
 from deepval.judging.stream_rows import times
+from deepval.judging.tie_expectations import cuts
 from deepval.tables.values import ValueTable
 
 SLACK = 1e-9
@@ -157,4 +158,5 @@ class DeadlineTrack:
 
 def requests(score: InputFloats, number: int) -> FrozenThreshold:
     """The threshold that so many scores reach; ties share what is left."""
-    return FrozenThreshold.calibrate(score, number / len(score)) if number else FrozenThreshold(np.inf, 0.0)
+    # A share of the inputs would lose the last digits of the number, and with them a request.
+    return FrozenThreshold.at(cuts(score, [number])[0], number) if number else FrozenThreshold(np.inf, 0.0)

@@ -137,10 +137,8 @@ def evaluate(
     own_budgets = [*mode_samples.own_budgets(judged_on, judged_scores, allowances)]
     judged = judge(resamples, judged_scores, [*allowances, *own_budgets])
     judged = with_words(judged, resamples, judged_scores, allowances)
-    if judged_on.estimated is None:
-        judged = with_guarantees(judged, resamples, judged_scores, allowances, bound=most)
-    elif most is not None:
-        raise InputError("A declared bound (bound, --bound) applies to measured losses; here some are estimated.")
+    estimated = judged_on.estimated is not None
+    judged = with_guarantees(judged, resamples, judged_scores, allowances, bound=most, estimated=estimated)
     sliced = [row for column in columns for row in _slices(resamples, judged_scores, allowances, column)]
     # A choice is judged above, at its own spend. Everything below is about rankings and prices.
     aligned, ranked = ([item for item in items if not item.choice] for items in (aligned, judged_scores))

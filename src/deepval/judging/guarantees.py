@@ -85,11 +85,15 @@ def with_guarantees(
     allowances: Sequence[Allowance],
     *,
     bound: float | None = None,
+    estimated: bool = False,
 ) -> list[Judged]:
     """The same rows; those of rankings with their worst and best unit, the break-even unit and the declared bound.
 
-    Without draws, the second opinion comes from the samples without one unit each, if there are up to 100.
+    Without draws, the second opinion comes from the samples without one unit each, if there are up to 100. Estimated
+    losses say nothing about single units: their rows have the second opinion alone.
     """
+    if bound is not None and estimated:
+        raise InputError("A declared bound (bound, --bound) applies to measured losses; here some are estimated.")
     if bound is not None and any(item.modes for item in scores):
         raise InputError("A declared bound (bound, --bound) applies to one score per input, not to one per mode.")
     rankings, budgets = {item.name: item for item in scores if not item.modes}, {a.key: a for a in allowances}
@@ -106,7 +110,7 @@ def with_guarantees(
             difference = gain - random[row.budget] / inputs.sum() * full_gain
             difference[np.abs(difference) <= ROUNDING * resamples.size[0]] = 0.0
             fields: dict[str, Any] = {}
-            if len(difference) > 1:
+            if len(difference) > 1 and not estimated:
                 fields |= {
                     "next_unit": Bounds(float(difference.min()), float(difference.max())),
                     "units_compared": len(difference),

@@ -283,7 +283,8 @@ def evaluate_on_disk(
     totals = resample_totals(ids, scan.per_unit, drawn, counts)
     resamples = ScannedResamples(**totals, modes=table.modes, watch=watch, oracle=scan.oracle)
     judged = with_words(judge(resamples, rankings, allowances), resamples, rankings, allowances)
-    judged = with_guarantees(judged, resamples, rankings, allowances, bound=bound)
+    estimated = table.estimated is not None
+    judged = with_guarantees(judged, resamples, rankings, allowances, bound=bound, estimated=estimated)
     if simultaneous_intervals:
         judged = with_simultaneous(judged, resamples)
     notes = [
