@@ -152,6 +152,17 @@ def test_a_shadow_log_is_watched_by_the_rows_in_which_both_modes_ran(tmp_path):
         deepval.Watch.begin(nothing)
 
 
+def test_a_shadow_log_that_grows_may_have_units_without_shadowed_inputs():
+    rows = rows_of(10, 1.0) | {"propensity": np.full(200, 0.5)}
+    ran = np.isin(np.arange(200) // 20, [0, 1, 3, 6]) & (np.arange(200) % 2 == 0)
+    rows["loss_full"] = np.where(ran, rows["loss_full"], np.nan)
+    watch = begun = deepval.Watch.begin(rows, ["rate=0.5+-0.4"], alpha=0.5)
+    for end in (30, 70, 75, 140, 150, 200):
+        watch = watch.read(part(rows, 0, end), skip_seen=True)
+    assert watch.read(None, end=True) == begun.read(rows, end=True)
+    assert [unit[0] for unit in watch.units] == ["u0", "u1", "u3", "u6"]
+
+
 def test_a_stream_is_shadowed_as_its_reference_is(fresh):
     rows = rows_of(3, 1.0, 100)
     with pytest.raises(InputError, match="it has propensities, and the reference has none"):

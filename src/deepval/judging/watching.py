@@ -225,7 +225,7 @@ class Watch:
         if "escalated" not in log.data:
             log.require("score", advice=ESCALATED)
             share = checks.share_of_inputs(0.2 if alpha is None else alpha)
-            threshold = FrozenThreshold.calibrate(log.numbers("score"), share)
+            threshold = FrozenThreshold.calibrate(_within(log, "score", -math.inf, math.inf), share)
         elif alpha is not None:
             raise InputError(f"{log.source}: has a column 'escalated', so no share (alpha, --alpha) can be set.")
         pair = (modes[0], modes[-1])
@@ -269,7 +269,10 @@ class Watch:
         where = "The rows" if log is None else log.source
         done, within = {unit[0] for unit in self.units}, {row[:2] for row in self.rows}
         if skip_seen:
-            fresh = [row for row in fresh if row[0] not in done and row[:2] not in within]
+            seen = [row[0] in done or row[:2] in within for row in fresh]
+            last_seen = max((at for at, was in enumerate(seen) if was), default=-1)
+            # Units without shadowed inputs leave no trace: their rows before the last one that was read are no news.
+            fresh = [row for at, row in enumerate(fresh) if not seen[at] and (at > last_seen or row[4])]
         rows = [*self.rows, *fresh]
         last = rows[-1][0] if rows and not end else None
         names = [name for name, _ in groupby(row[0] for row in rows)]
