@@ -147,7 +147,7 @@ def test_a_machine_is_lost_again_and_again_and_nothing_with_it(alone, pictures, 
 
 def test_without_any_machine_left_it_is_said_and_what_is_finished_stays(alone, pictures, tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "PATIENCE_S", 2.0)
-    monkeypatch.setattr(driver, "GIVE_UP_S", 20.0)  # a busy machine needs seconds to join a cluster
+    monkeypatch.setattr(driver, "GIVE_UP_S", 6.0)
     whole = contents(alone / "cache")
     with cluster(head_cpus=0) as running:
         for place in range(TIMES):
