@@ -115,7 +115,8 @@ def shadow_plan(
     alpha, share = checks.share_of_inputs(alpha), checks.share_of_inputs(share, "share")
     if alpha == 1:
         raise InputError("A shadow plan needs an alpha below 1: at 1, a score gains what random selection gains.")
-    past, predictor = align(table, "score", score), align(table, "signal", score if signal is None else signal)
+    past = align(table, "score", score)
+    predictor = past if signal is None else align(table, "signal", signal)
     new = (past.values, predictor.values) if coming is None else (coming, coming if signal is None else coming_signal)
     future, hint = (np.asarray(x, dtype=float) for x in new)
     numbers = all(x.ndim == 1 and not np.isnan(x).any() for x in (past.values, predictor.values, future, hint))

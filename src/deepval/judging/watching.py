@@ -186,7 +186,7 @@ class Watch:
                 "A watch needs a risk between 0 and 1, a horizon of 1 unit or more, and a positive loss and cap; found "
                 f"{self.risk:g}, {self.horizon}, {self.loss:g} and {self.cap:g}."
             )
-        if not self.parsed or len(set(self.parsed)) < len(self.parsed):
+        if not self.parsed or len(set(map(str, self.parsed))) < len(self.parsed):
             raise InputError(f"Claims must be different ones, at least one; found {', '.join(self.claims) or 'none'}.")
         for claim in self.parsed:
             claim.check(dict(zip(FORMS, self.reference, strict=True))[claim.kind], self.cap)
@@ -237,10 +237,8 @@ class Watch:
         escalated, _, weights, shares = np.array([row[2:] for row in rows]).T
         if not weights.any():
             raise InputError(f"{log.source}: a reference must hold inputs on which both modes ran; there are none.")
-        rate, loss = (
-            float(np.average(escalated, weights=shares)),
-            float(np.average(np.nan_to_num(cheap), weights=weights)),
-        )
+        rate = float(np.average(escalated, weights=shares))
+        loss = float(np.average(np.nan_to_num(cheap), weights=weights))
         if not loss > 0:
             raise InputError(
                 f"{log.source}: the mean loss of {pair[0]} must be above 0, because gains are shares of it; found "
