@@ -1,214 +1,412 @@
-"""Cells and one result, made by the commands of today -> tests/golden/*.json: the SHA-256 of every file.
+"""Runs the worlds of `golden_worlds.py` and compares the outcomes with tests/golden.
 
-    python tools/renew_golden.py [NAME ...] [--shared ../shared]
+    python tools/renew_golden.py [WORLD ...]          compare, print what differs
+    python tools/renew_golden.py --renew [WORLD ...]  store, print what changed
 
-tests/cells/test_golden.py makes the same files and compares. Renew after a change that is meant to alter them, and say
-in the commit which files changed and why: the differences are printed. Names are synthetic and the pairs of public
-KITTI detections; those need the shared data and are left alone where they are absent.
+A golden file belongs to one command or analysis and has its outcomes in all worlds, by
+case. Numbers are stored unrounded and compared within 1e-9. Tables of many rows are
+stored as a digest for each column, of values rounded to seven digits. Sentences are not
+frozen: they may be written better at any time. `files.json.gz` has the SHA-256 of every
+file of the cells, with digests of columns and keys, which name what differs.
 
-Last digits of floats depend on which instructions NumPy and OpenBLAS choose for the processor at hand, so the commands
-run with the choice fixed. Bytes of Parquet files depend on the version of pyarrow, so every file also has digests of
-its parts (columns, keys): they are compared where versions are not those of the golden, and they name what differs.
+Last digits of floats depend on the instructions that NumPy and OpenBLAS choose for the
+processor at hand, so the commands run with this choice fixed.
 """
 
 import argparse
+import gzip
 import hashlib
+import io
 import json
+import math
 import os
 import platform
 import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow.parquet as pq
+from golden_worlds import GOLDEN, ROOT, WORLDS, Step, World
 
-from deepval.protocol.cell_builds import (
-    BUILT_BY,  # holds one
-    UNITS,  # named by a digest of the code, which every change alters
-)
-
-ROOT = Path(__file__).resolve().parent.parent
-GOLDEN = ROOT / "tests" / "golden"
-LIBRARIES = ("numpy", "pyarrow", "scikit-learn")
+TOLERANCE = 1e-9
+"""Largest difference of equal numbers, relative to the larger if it is above 1."""
+LARGE = 2_000_000
+"""Characters of JSON above which the tables of an outcome are stored as digests."""
+LIBRARIES = ("numpy", "scipy", "scikit-learn")
 SAME_DIGITS = {
     "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL AVX512_SPR",
     "OPENBLAS_CORETYPE": "Haswell",
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }
-BUILD = "build --out . --geometry monocular --geometry oracle --system braking --system receding-horizon"
-PAIRS = {
-    "kitti-CIWT-RRC": (("CIWT", "RRC"), "--scores-are CIWT=raw --threshold RRC=0.25"),
-    "kitti-YOLOv3-SORT-YOLOX-SORT": (("YOLOv3-SORT", "YOLOX-SORT"), "--scores-are none"),
-    "kitti-PointGNN-PointRCNN": (("PointGNN", "PointRCNN"), "--scores-are raw --threshold PointRCNN=2.0"),
-}
-NAMES = ("synthetic", *PAIRS)
-JUDGED = "braking-monocular"
-"""The synthetic cell that the result is of."""
-SCORED = {"ego-speed": "ego-speed", "lost": "lost", "gate-ridge": "judged/gate-ridge.json"}
-JUDGE = " ".join(
-    [
-        f"evaluate {JUDGED}/values.parquet --terms {JUDGED}/terms.parquet --draws 200",
-        *(f"--scores judged/{name}.csv" for name in SCORED),
-        "--alpha 0.1 --alpha 0.2 --alpha 0.5 --budget selection --budget latency --budget energy",
-    ]
+NOT_FROZEN = frozenset({"deepval", "warnings", "made_with", "python", "seconds"})
+"""Keys of what depends on the version or the machine, and of sentences."""
+CHANGES_WITH_THE_CODE = frozenset({"built-by.json"})
+SENTENCE = "(sentence)"
+BESIDE_THE_PAPER = (
+    *("table", "quantity", "analysis", "cell"),
+    *("here", "here_lo", "here_hi", "paper_lo", "paper_hi"),
 )
-JUDGEMENTS = {
-    "cascade": "--by ego_speed_mps:5,10 --by cheap_boxes:1,3 --simultaneous --curve 10 "
-    "--format csv --out judged/cascade.json",
-    "skipping": "--skipping --rails mj_all --weight collision=2 --format markdown --out judged/skipping.json",
-}
-RUN = """
-import contextlib, json, sys
-from deepval.cli import main
-for words, printed in json.load(sys.stdin):
-    sys.argv = ["deepval", *words]
-    with open(printed, "w", encoding="utf-8") if printed else contextlib.nullcontext(sys.stdout) as out:
-        with contextlib.redirect_stdout(out):
-            try:
-                main()
-            except SystemExit as stop:
-                if stop.code:
-                    raise
-"""
+LEAVING = frozenset({"changes", "sharing"})
+"""Analyses that are about to be deleted."""
+
+Outcomes = dict[str, dict[str, Any]]
+"""By golden file and case."""
 
 
-def golden(name: str, shared: Path, work: Path) -> dict[str, Any]:
-    """The content of one golden: versions, and for every folder its cell's id and the digests of its files."""
-    if name == "synthetic":
-        (work / "judged").mkdir()
-        fitted = f"fit {JUDGED} --allocator gate-ridge --out judged/gate-ridge.json"
-        scored = [f"score {JUDGED} {a} --units all --out judged/{n}.csv" for n, a in SCORED.items()]
-        _run(work, {f"{BUILD} --costs jetson-agx-xavier": None, fitted: None} | dict.fromkeys(scored))
-        split = json.loads((work / JUDGED / "split.json").read_text(encoding="utf-8"))
-        units = f"--units {','.join(split['test'])} --calibrate {','.join(split['validation'])}"
-        # Results store the words of the command line, so no path may depend on where the repository lies.
-        costs = work / "judged" / "costs.toml"
-        costs.write_bytes((GOLDEN / "costs.toml").read_bytes())
-        _run(work, {f"{JUDGE} {units} --costs judged/costs.toml {m}": f"judged/{n}.txt" for n, m in JUDGEMENTS.items()})
-        costs.unlink()
-    else:
-        kitti = (shared / "data" / "kitti_tracking").resolve()
-        modes = [f"--mode {shlex.quote(f'{m}={kitti}/detections/{m}.parquet')}" for m in PAIRS[name][0]]
-        root = f"--dataset kitti --root {shlex.quote(str(kitti))} --class Car"
-        _run(work, {" ".join([BUILD, root, *modes, PAIRS[name][1]]): None})
-    folders = {path.name: _folder(path) for path in sorted(work.iterdir()) if path.name != UNITS}
-    built = json.loads((work / JUDGED / "manifest.json").read_text(encoding="utf-8"))
-    libraries = {library: version(library) for library in LIBRARIES} | {"libc": " ".join(platform.libc_ver())}
-    return {
-        "made_with": {"machine": platform.machine(), **libraries, "deepval": built["deepval"]},
-        "folders": folders,
-    }
+# --- run ------------------------------------------------------------------------------
 
 
-def differences(kept: Mapping[str, Any], made: Mapping[str, Any]) -> list[str]:
-    """A line for every file that differs from the golden, by its bytes or, under other versions, by its parts."""
-    exact = kept["made_with"] == made["made_with"]
-    lines = []
-    for folder in sorted({*kept["folders"], *made["folders"]}):
-        old, new = (golden["folders"].get(folder, {"id": None, "files": {}}) for golden in (kept, made))
-        if old["id"] != new["id"]:
-            lines.append(f"{folder}: its id was {old['id']} and is {new['id']}")
-        for name in sorted({*old["files"], *new["files"]}):
-            was, found = old["files"].get(name), new["files"].get(name)
-            if was is None or found is None:
-                lines.append(f"{folder}/{name}: is {'new' if was is None else 'no longer there'}")
-            elif was["parts"] != found["parts"]:
-                parts = sorted({*was["parts"], *found["parts"]})
-                where = [part for part in parts if was["parts"].get(part) != found["parts"].get(part)]
-                lines.append(f"{folder}/{name}: differs in {', '.join(where)}")
-            elif exact and was["sha256"] != found["sha256"]:
-                lines.append(f"{folder}/{name}: other bytes, the same contents")
-    return lines
-
-
-def _run(work: Path, commands: Mapping[str, str | None]) -> None:
-    """Run commands of `deepval` in a folder; if a command has a file name, its output goes to that file.
-
-    They share a process, since starting one takes longer than most of them.
-    """
-    given = json.dumps([[shlex.split(words), printed] for words, printed in commands.items()])
+def run_world(name: str, shared: Path, work: Path) -> Outcomes:
+    """The outcomes of a world, made by a process of its own in an empty folder."""
+    outcomes = work / "outcomes.json"
+    (work / "world").mkdir()
+    words = [
+        sys.executable,
+        __file__,
+        "--child",
+        name,
+        "--shared",
+        str(shared.resolve()),
+    ]
     done = subprocess.run(
-        [sys.executable, "-c", RUN],
-        cwd=work,
+        [*words, "--outcomes", str(outcomes)],
+        cwd=work / "world",
         env={**os.environ, **SAME_DIGITS},
-        input=given,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"A command failed of {given}:\n{done.stdout}{done.stderr}")
+        raise RuntimeError(f"The world {name} failed:\n{done.stdout}{done.stderr}")
+    return json.loads(outcomes.read_text(encoding="utf-8"))
 
 
-def _folder(folder: Path) -> dict[str, Any]:
-    manifest = folder / "manifest.json"
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != BUILT_BY)
-    return {
-        "id": json.loads(manifest.read_text(encoding="utf-8"))["id"] if manifest.is_file() else None,
-        "files": {
-            path.relative_to(folder).as_posix(): {"sha256": _digest(path.read_bytes()), "parts": _parts(path)}
-            for path in files
-        },
-    }
+def outcomes_of(world: World, shared: Path) -> Outcomes:
+    """Run the steps of a world in the current folder."""
+    outcomes: Outcomes = {}
+    for step in world.steps(shared):
+        if step.act is not None:
+            step.act(Path())
+            continue
+        printed = _run(step)
+        if step.golden:
+            label = f"{world.name}: {step.case}"
+            outcomes.setdefault(step.golden, {})[label] = _outcome(step, printed)
+    folders = [folder for pattern in world.cells for folder in Path().glob(pattern)]
+    for folder in sorted(folders):
+        if (folder / "manifest.json").is_file():
+            label = f"{world.name}: {folder.as_posix()}"
+            outcomes.setdefault("files", {})[label] = _file_digests(folder)
+    return outcomes
+
+
+def _run(step: Step) -> str:
+    """What a command prints; it must succeed."""
+    from deepval.cli import main
+
+    sys.argv = ["deepval", *shlex.split(step.words)]
+    out, err = io.StringIO(), io.StringIO()
+    code: Any = 0
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code
+    if code and not (
+        step.golden == "watch" and code == 3
+    ):  # 3: the watch raised an alarm
+        raise RuntimeError(f"deepval {step.words}\n{out.getvalue()}{err.getvalue()}")
+    return out.getvalue()
+
+
+def _outcome(step: Step, printed: str) -> Any:
+    if not step.writes:
+        content = json.loads(printed)
+    elif len(step.writes) == 1:
+        content = _content(Path(step.writes[0]))
+    else:
+        content = {name: _content(Path(name)) for name in step.writes}
+    content = _numbers(content)
+    large = len(json.dumps(content)) > LARGE
+    return _digested(content) if large else content
+
+
+def _content(path: Path) -> Any:
+    if path.suffix == ".json":
+        content = json.loads(path.read_text(encoding="utf-8"))
+        return _reported(content) if path.name == "report.json" else content
+    if path.suffix == ".parquet":
+        return _parts(path)
+    return {"sha256": _digest(path.read_bytes())}
+
+
+def _reported(report: dict[str, Any]) -> dict[str, Any]:
+    """The figures of a reproduction, without its texts and its printed tables."""
+    figures = [
+        {name: figure[name] for name in BESIDE_THE_PAPER}
+        for figure in report["beside_the_paper"]["figures"]
+    ]
+    analyses = report["analyses"]
+    kept = {name: analyses[name] for name in analyses if name not in LEAVING}
+    return {"cells": report["cells"], "figures": figures, "analyses": kept}
+
+
+def _numbers(content: Any) -> Any:
+    """The content without sentences and without what depends on the machine."""
+    if isinstance(content, dict):
+        kept = {key: value for key, value in content.items() if key not in NOT_FROZEN}
+        return {key: _numbers(value) for key, value in kept.items()}
+    if isinstance(content, list):
+        return [_numbers(value) for value in content]
+    if isinstance(content, str) and _is_sentence(content):
+        return SENTENCE
+    return content
+
+
+def _is_sentence(text: str) -> bool:
+    return " " in text and (text.endswith((".", "?")) or ". " in text or len(text) > 80)
+
+
+def _digested(content: Any) -> Any:
+    """The content, its tables of more than twenty rows as a digest for each column."""
+    if isinstance(content, dict):
+        return {key: _digested(value) for key, value in content.items()}
+    if not isinstance(content, list):
+        return content
+    if len(content) <= 20:
+        return [_digested(value) for value in content]
+    rows = [row if isinstance(row, dict) else {"value": row} for row in content]
+    names = sorted({name for row in rows for name in row})
+    columns = {name: [_rounded(row.get(name)) for row in rows] for name in names}
+    digests = {name: _digest(_json(column))[:16] for name, column in columns.items()}
+    return {"rows": len(rows), "digests": digests}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return f"{value:.6e}" if abs(value) > 1e-12 else "0"
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return value
+
+
+# --- files of cells -------------------------------------------------------------------
+
+
+def _file_digests(folder: Path) -> dict[str, Any]:
+    """A cell's id, and digests of its files: of the bytes, and of columns and keys."""
+    manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    digests: dict[str, Any] = {"id": manifest["id"]}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+        if not path.is_file() or hidden or path.name in CHANGES_WITH_THE_CODE:
+            continue
+        if name.startswith("result") or name.startswith("scores/"):
+            continue  # judgements are frozen by the commands that print them
+        digests[name] = _parts(path)
+        if path.suffix == ".parquet":
+            digests[name]["sha256"] = _digest(path.read_bytes())
+    return digests
 
 
 def _parts(path: Path) -> dict[str, str]:
-    """Digests of a file's columns or keys, without what depends on the version of pyarrow or deepval."""
+    """Digests of a file's columns or keys."""
     if path.suffix == ".parquet":
-        return {name: _column_digest(column) for name, column in _columns(path).items()}
+        return _column_digests(path)
     if path.suffix != ".json":
         return {"text": _digest(path.read_bytes())[:16]}
-    content = json.loads(path.read_text(encoding="utf-8"))
+    content = _numbers(json.loads(path.read_text(encoding="utf-8")))
     if path.name == "manifest.json":
-        content = {key: value for key, value in content.items() if key != "deepval"}
         content["files"] = sorted(content["files"])
-    if "provenance" in content:
-        content["provenance"] = {key: value for key, value in content["provenance"].items() if key != "deepval"}
-    return {key: _digest(json.dumps(value).encode())[:16] for key, value in content.items()}
+    return {key: _digest(_json(value))[:16] for key, value in content.items()}
 
 
-def _columns(path: Path) -> dict[str, Any]:
+def _column_digests(path: Path) -> dict[str, str]:
+    """A digest for each column of type, values and gaps, as they lie in memory."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
     table = pq.read_table(path)
-    return {name: table.column(name) for name in table.column_names}
+    digests = {}
+    for name in table.column_names:
+        column = table.column(name)
+        values = column.to_numpy()
+        if values.dtype.kind == "O":
+            raw = json.dumps(values.tolist()).encode()
+        else:
+            raw = np.ascontiguousarray(values).tobytes()
+        gaps = column.is_valid().to_numpy().tobytes()
+        digests[name] = _digest(str(column.type).encode() + raw + gaps)[:16]
+    return digests
 
 
-def _column_digest(column: Any) -> str:
-    """Digest of type, values and gaps; numbers enter as they are stored in memory."""
-    values = column.to_numpy()
-    raw = json.dumps(values.tolist()).encode() if values.dtype.kind == "O" else np.ascontiguousarray(values).tobytes()
-    return _digest(str(column.type).encode() + raw + column.is_valid().to_numpy().tobytes())[:16]
+def _json(value: Any) -> bytes:
+    return json.dumps(value).encode()
 
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def main() -> None:
-    """Renew the goldens and print the differences from the earlier ones."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
-    parser.add_argument("--shared", type=Path, default=os.environ.get("DEEPVAL_SHARED", ROOT.parent / "shared"))
-    given = parser.parse_args()
-    for name in given.names or NAMES:
-        if name not in NAMES:
-            parser.error(f"NAME must be one of {', '.join(NAMES)}; found {name!r}")
-        if name in PAIRS and not (given.shared / "data" / "kitti_tracking").is_dir():
-            print(f"{name}: left alone, there are no shared data in {given.shared}")
+# --- compare --------------------------------------------------------------------------
+
+
+def differences(stored: Outcomes, outcomes: Outcomes) -> Iterator[str]:
+    """A line for each value that differs: file, case, row and field, both values."""
+    for golden in sorted({*stored, *outcomes}):
+        before = stored.get(golden, {})
+        after = outcomes.get(golden, {})
+        for label in sorted({*before, *after}):
+            if label not in after:
+                yield f"{golden}, {label}: is missing"
+            elif label not in before:
+                yield f"{golden}, {label}: is new"
+            else:
+                for line in _differ(before[label], after[label], ""):
+                    yield f"{golden}, {label}{line}"
+
+
+def _differ(before: Any, after: Any, where: str) -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            if key not in after or key not in before:
+                yield f"{where}, {key}: is {'missing' if key in before else 'new'}"
+            else:
+                yield from _differ(before[key], after[key], f"{where}, {key}")
+    elif isinstance(before, list) and isinstance(after, list):
+        if len(before) != len(after):
+            yield f"{where}: had {len(before)} rows and has {len(after)}"
+        for at, (old, new) in enumerate(zip(before, after, strict=False)):
+            yield from _differ(old, new, f"{where} row {at}{_called(old)}")
+    elif not _equal(before, after):
+        yield f"{where}: was {before!r} and is {after!r}"
+
+
+def _called(row: Any) -> str:
+    """The words that name a row."""
+    if not isinstance(row, dict):
+        return ""
+    names = [value for value in row.values() if isinstance(value, str)]
+    return f" ({', '.join(names[:3])})" if names else ""
+
+
+def _equal(before: Any, after: Any) -> bool:
+    if _is_number(before) and _is_number(after):
+        return math.isclose(before, after, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return type(before) is type(after) and before == after
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# --- store ----------------------------------------------------------------------------
+
+
+def stored_outcomes(world: str) -> Outcomes:
+    """The stored outcomes of a world."""
+    outcomes: Outcomes = {}
+    for path in sorted(GOLDEN.glob("*.json.gz")):
+        cases = _read(path)
+        own = {label: cases[label] for label in cases if label.startswith(f"{world}: ")}
+        if own:
+            outcomes[path.name.removesuffix(".json.gz")] = own
+    return outcomes
+
+
+def store(world: str, outcomes: Outcomes) -> None:
+    """Replace the stored outcomes of a world."""
+    before = stored_outcomes(world)
+    for golden in {*before, *outcomes}:
+        path = GOLDEN / f"{golden}.json.gz"
+        cases = _read(path) if path.exists() else {}
+        others = {
+            label: cases[label] for label in cases if not label.startswith(f"{world}: ")
+        }
+        cases = others | outcomes.get(golden, {})
+        if not cases:
+            path.unlink()
+            continue
+        text = json.dumps(dict(sorted(cases.items())), separators=(",", ":"))
+        path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    (GOLDEN / "made_with.json").write_text(json.dumps(made_with(), indent=1) + "\n")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(gzip.decompress(path.read_bytes()))
+
+
+def made_with() -> dict[str, str]:
+    """The machine and the libraries on which last digits depend."""
+    libraries = {library: version(library) for library in LIBRARIES}
+    return {"machine": platform.machine(), **libraries}
+
+
+def read_made_with() -> dict[str, str]:
+    """The machine and the libraries that the goldens were made with."""
+    return json.loads((GOLDEN / "made_with.json").read_text(encoding="utf-8"))
+
+
+def available(world: World, shared: Path) -> bool:
+    """Whether the shared data of a world are present."""
+    return all((shared / "data" / folder).is_dir() for folder in world.needs)
+
+
+def main(words: Iterable[str] | None = None) -> None:
+    """Compare the goldens of some worlds, or renew them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("worlds", nargs="*", metavar="WORLD", help=", ".join(WORLDS))
+    parser.add_argument("--renew", action="store_true")
+    shared = os.environ.get("DEEPVAL_SHARED", ROOT.parent / "shared")
+    parser.add_argument("--shared", type=Path, default=shared)
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--outcomes", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(None if words is None else list(words))
+    if options.child:
+        outcomes = outcomes_of(WORLDS[options.child], options.shared)
+        options.outcomes.write_text(json.dumps(outcomes), encoding="utf-8")
+        return
+    unknown = [name for name in options.worlds if name not in WORLDS]
+    if unknown:
+        parser.error(f"WORLD must be one of {', '.join(WORLDS)}; found {unknown[0]!r}")
+    differing = 0
+    for name in options.worlds or WORLDS:
+        if not available(WORLDS[name], options.shared):
+            print(f"{name}: left out, there are no shared data in {options.shared}")
             continue
         with tempfile.TemporaryDirectory() as work:
-            made = golden(name, given.shared, Path(work))
-        target = GOLDEN / f"{name}.json"
-        kept = json.loads(target.read_text(encoding="utf-8")) if target.is_file() else {"made_with": {}, "folders": {}}
-        lines = differences(kept, made)
-        target.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-        print(f"{name}: {len(lines)} differences" + "".join(f"\n  {line}" for line in lines))
+            outcomes = run_world(name, options.shared, Path(work))
+        lines = list(differences(stored_outcomes(name), outcomes))
+        differing += len(lines)
+        print(f"{name}: {sum(map(len, outcomes.values()))} outcomes, ", end="")
+        print(f"{len(lines)} differences{_summary(lines)}", flush=True)
+        if options.renew:
+            store(name, outcomes)
+    if differing and not options.renew:
+        sys.exit(1)
+
+
+def _summary(lines: list[str], most: int = 40) -> str:
+    """The first differences, and in how many fields of which goldens the others are."""
+    text = "".join(f"\n  {line}" for line in lines[:most])
+    if len(lines) <= most:
+        return text
+    goldens = Counter(line.split(",")[0] for line in lines[most:])
+    rest = ", ".join(f"{golden} {number}" for golden, number in goldens.items())
+    return f"{text}\n  and further: {rest}"
 
 
 if __name__ == "__main__":
