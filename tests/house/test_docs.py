@@ -47,7 +47,6 @@ def test_readme_examples_print_what_the_readme_says(capsys):
     assert shown.startswith("better than random and worth it")
     assert f"It prints `{shown}`" in page
     assert f"```python\n{code}```\n\nIt prints `{shown}`" in (ROOT / "docs" / "start.md").read_text(encoding="utf-8")
-    assert len(page.splitlines()) < 150
 
 
 def test_readme_shows_the_two_commands():
@@ -285,12 +284,6 @@ def test_the_site_has_every_page_and_the_reference_every_public_name():
         r"^::: deepval\.(?:[\w.]+\.)?(\w+)$", (ROOT / "docs/reference.md").read_text("utf-8"), re.MULTILINE
     )
     assert sorted(names) == sorted(set(deepval.__all__) - {"__version__"})
-
-
-def test_pages_are_short():
-    sizes = {page.name: page.stat().st_size for page in (ROOT / "docs").glob("*.md")}
-    assert {name for name, size in sizes.items() if size > 15 * 1024} == {"definitions.md"}
-    assert sum(sizes.values()) < 448_500
 
 
 RUN = {

@@ -358,7 +358,6 @@ def test_pages_load_nothing_and_run_only_their_own_script(board, tmp_path):
     text = (tmp_path / "leaderboard.md").read_text(encoding="utf-8")
     assert r"\<script\>alert(1)\</script\> =cmd() \[x\](y)" in text
     assert "<script" not in text.replace(r"\<", "")
-    assert len(page) < 80_000
 
 
 def test_the_page_opens_with_who_leads_and_a_chart_of_those_that_have_a_rank(board, tmp_path):
@@ -385,7 +384,6 @@ def test_the_comment_has_a_matrix_of_cells_and_says_first_what_was_refused(board
     values = [rows(part)["lab/Strong"]["versus_random"] for part in track["by_cell"].values()]
     assert re.findall(r"-?[\d.]+%", line) == [f"{100 * value:.2f}%" for value in values]
     assert text.index("## Refused") < text.index(f"## {track['title']}")
-    assert len(text) < 10_000
 
 
 ACTIVE_TEXT = (
