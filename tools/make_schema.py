@@ -58,7 +58,7 @@ def _record(record: type) -> dict[str, Any]:
         name: _form(form) | ({"description": described[name]} if name in described else {})
         for name, form in _forms(record).items()
     }
-    summary = (record.__doc__ or "").splitlines()[0]
+    summary = " ".join(cleandoc(record.__doc__ or "").partition("\n\n")[0].split())
     return {
         "description": summary,
         "type": "object",
